@@ -1,0 +1,87 @@
+"""The environment contract and the registry.
+
+An environment is a frozen, hashable dataclass of static facts with two pure functions, ``reset`` and ``step``, for one
+instance. The context is an argument of ``reset``, so a finished slot always starts with a context of the caller's choice.
+"""
+
+import abc
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from flax import struct
+from jaxtyping import Array, Bool, Float, Int
+
+from spjax.contexts import ContextSpace
+
+
+@struct.dataclass
+class EnvState:
+    """One instance at one control step."""
+
+    physics: Any  # a pytree, the environment's own
+    observation: Float[Array, " observation"]
+    reward: Float[Array, ""]  # of the step that led here; 0 after a reset
+    terminated: Bool[Array, ""]  # the task itself ended
+    truncated: Bool[Array, ""]  # the horizon was reached and the task had not ended
+    success: Bool[Array, ""]  # meaningful where the episode has ended
+    context: Float[Array, " dim"]
+    time_step: Int[Array, ""]  # control steps since the reset
+
+
+class Env(abc.ABC):
+    """What every task offers."""
+
+    name: str
+    observation_size: int
+    action_lower: tuple[float, ...]
+    action_upper: tuple[float, ...]
+    horizon: int  # control steps
+    control_period: float  # seconds
+    context_space: ContextSpace
+    initial_mean: tuple[float, ...]  # published initial context distribution
+    initial_std: tuple[float, ...]
+    target_mean: tuple[float, ...]  # published target distribution
+    target_std: tuple[float, ...]
+
+    @abc.abstractmethod
+    def reset(self, key: Array, context: Float[Array, " dim"]) -> EnvState:
+        """Returns the first state of an episode in this context; the context is clipped to the bounds."""
+
+    @abc.abstractmethod
+    def step(self, key: Array, state: EnvState, action: Float[Array, " action"]) -> EnvState:
+        """Returns the state one control period later; the action is clipped to its bounds. Never resets."""
+
+    def trace(self, state: EnvState) -> Float[Array, "2"]:
+        """Returns the point of the plane that pictures of trajectories show."""
+        raise NotImplementedError(f"{self.name} has no picture of its trajectories")
+
+    def scenery(self, context: tuple[float, ...]) -> list[list[tuple[float, float]]]:
+        """Returns the polylines (walls) that pictures of trajectories show for one context."""
+        raise NotImplementedError(f"{self.name} has no picture of its trajectories")
+
+
+_REGISTRY: dict[str, Callable[[], Env]] = {}
+
+
+def register(name: str, constructor: Callable[[], Env]) -> None:
+    """Makes an environment known to `make` and the command line."""
+    _REGISTRY[name] = constructor
+
+
+def names() -> tuple[str, ...]:
+    """Returns the names of all registered environments."""
+    return tuple(_REGISTRY)
+
+
+def make(name: str) -> Env:
+    """Returns the environment of this name with its published settings.
+
+    Raises:
+        ValueError: no such environment; the message names the nearest one.
+    """
+    if name not in _REGISTRY:
+        near = difflib.get_close_matches(name, _REGISTRY, n=1, cutoff=0.4)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(_REGISTRY)}"
+        raise ValueError(f"unknown environment {name!r}{hint}")
+    return _REGISTRY[name]()

@@ -1,0 +1,155 @@
+"""Environment slots that run for ever: step, record, and start the next episode in a new context.
+
+Whenever a slot finishes it is reset with a context drawn there and then from the teacher, never with a cached first state.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jaxtyping import Array, Bool, Float, Int
+
+from spjax.envs.base import Env, EnvState
+
+SampleContext = Callable[[Array], Float[Array, " dim"]]
+Act = Callable[[Array, Float[Array, " observation"]], tuple[Float[Array, " action"], Any]]
+
+
+@struct.dataclass
+class Slot:
+    """One environment slot and the running record of its episode; batched to [B, ...] by the functions below."""
+
+    env_state: EnvState
+    first_observation: Float[Array, " observation"]
+    episode_return: Float[Array, ""]
+    discounted_return: Float[Array, ""]
+    discount: Float[Array, ""]  # gamma ** steps so far
+
+
+@struct.dataclass
+class Episodes:
+    """Finished episodes, at most one for each row; rows with a False mask are meaningless."""
+
+    mask: Bool[Array, " row"]
+    context: Float[Array, "row dim"]
+    first_observation: Float[Array, "row observation"]
+    episode_return: Float[Array, " row"]
+    discounted_return: Float[Array, " row"]
+    length: Int[Array, " row"]  # control steps
+    success: Bool[Array, " row"]
+
+
+@struct.dataclass
+class Transitions:
+    """What a learner sees of a rollout, [T, B, ...]."""
+
+    observation: Float[Array, "time env observation"]
+    action: Float[Array, "time env action"]  # unclipped
+    reward: Float[Array, "time env"]
+    next_observation: Float[Array, "time env observation"]  # before any reset
+    terminated: Bool[Array, "time env"]
+    truncated: Bool[Array, "time env"]
+    extras: Any  # what `act` returned beside the action
+
+
+def init_slots(env: Env, key: Array, num_envs: int, sample_context: SampleContext) -> Slot:
+    """Returns `num_envs` freshly reset slots, each in a context of its own."""
+    return jax.vmap(lambda slot_key: _start(env, slot_key, sample_context))(jax.random.split(key, num_envs))
+
+
+def rollout(
+    env: Env,
+    key: Array,
+    slots: Slot,
+    act: Act,
+    sample_context: SampleContext,
+    num_steps: int,
+    discount: float | Float[Array, ""],
+) -> tuple[Slot, Transitions, Episodes, Int[Array, ""]]:
+    """Runs every slot for `num_steps` control steps.
+
+    A slot whose physics turn non-finite ends there as terminated, with reward 0 and its last finite observation.
+
+    Args:
+        env: the task.
+        key: for actions, noise, resets and contexts.
+        slots: [B] slots to go on from.
+        act: (key, observation) -> (action, extras), for one slot.
+        sample_context: key -> context, from the teacher's current distribution.
+        num_steps: control steps for each slot.
+        discount: gamma, of the recorded discounted returns.
+
+    Returns:
+        the slots, transitions [T, B, ...], episodes as T * B masked rows, and the number of non-finite ends.
+    """
+
+    def slot_step(step_key: Array, slot: Slot) -> tuple[Slot, tuple[Transitions, Episodes, Bool[Array, ""]]]:
+        key_act, key_env, key_reset = jax.random.split(step_key, 3)
+        before = slot.env_state
+        action, extras = act(key_act, before.observation)
+        after, failed = _contain(before, env.step(key_env, before, action))
+        slot = slot.replace(
+            env_state=after,
+            episode_return=slot.episode_return + after.reward,
+            discounted_return=slot.discounted_return + slot.discount * after.reward,
+            discount=slot.discount * discount,
+        )
+        ended = after.terminated | after.truncated
+        transition = Transitions(
+            observation=before.observation,
+            action=action,
+            reward=after.reward,
+            next_observation=after.observation,
+            terminated=after.terminated,
+            truncated=after.truncated,
+            extras=extras,
+        )
+        fresh = _start(env, key_reset, sample_context)
+        next_slot = jax.tree.map(lambda new, old: jnp.where(ended, new, old), fresh, slot)
+        return next_slot, (transition, _record(slot, ended), failed)
+
+    def environment_step(slots: Slot, step_keys: Array) -> tuple[Slot, Any]:
+        return jax.vmap(slot_step)(step_keys, slots)
+
+    num_envs = slots.discount.shape[0]
+    keys = jax.random.split(key, (num_steps, num_envs))
+    slots, (transitions, episodes, failed) = jax.lax.scan(environment_step, slots, keys)
+    episodes = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), episodes)
+    return slots, transitions, episodes, failed.sum()
+
+
+def _start(env: Env, key: Array, sample_context: SampleContext) -> Slot:
+    key_context, key_env = jax.random.split(key)
+    env_state = env.reset(key_env, sample_context(key_context))
+    zero = jnp.zeros_like(env_state.reward)
+    return Slot(
+        env_state=env_state,
+        first_observation=env_state.observation,
+        episode_return=zero,
+        discounted_return=zero,
+        discount=jnp.ones_like(zero),
+    )
+
+
+def _record(slot: Slot, ended: Bool[Array, ""]) -> Episodes:
+    return Episodes(
+        mask=ended,
+        context=slot.env_state.context,
+        first_observation=slot.first_observation,
+        episode_return=slot.episode_return,
+        discounted_return=slot.discounted_return,
+        length=slot.env_state.time_step,
+        success=slot.env_state.success,
+    )
+
+
+def _contain(before: EnvState, after: EnvState) -> tuple[EnvState, Bool[Array, ""]]:
+    """Ends a non-finite instance where it stands, so that nothing non-finite reaches the learner."""
+    failed = ~(jnp.isfinite(after.observation).all() & jnp.isfinite(after.reward))
+    yes = jnp.asarray(True)
+    ended = before.replace(
+        reward=jnp.zeros_like(before.reward), terminated=yes, truncated=~yes, success=~yes, time_step=after.time_step
+    )
+    return jax.tree.map(lambda bad, good: jnp.where(failed, bad, good), ended, after), failed

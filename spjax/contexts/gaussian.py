@@ -1,0 +1,91 @@
+"""Gaussian context distributions: the p(c | nu) of Klink et al. (2021), Section 5.
+
+Full covariance, kept as its Cholesky factor. All functions are pure, differentiable and work under ``jit`` and ``vmap``.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from spjax.solvers.linalg import solve_lower
+
+
+@struct.dataclass
+class Gaussian:
+    """N(mean, chol @ chol.T) over contexts; a pytree, so it vmaps over seeds as it is."""
+
+    mean: Float[Array, " dim"]  # context units
+    chol: Float[Array, "dim dim"]  # lower triangular, positive diagonal, context units
+
+    @classmethod
+    def from_std(cls, mean: ArrayLike | Sequence[float], std: ArrayLike | Sequence[float]) -> "Gaussian":
+        """Returns the Gaussian with independent dimensions; ``std`` must be positive where it can be seen (outside jit)."""
+        mean, std = jnp.asarray(mean, dtype=float), jnp.asarray(std, dtype=float)
+        if mean.shape != std.shape or mean.ndim != 1:
+            raise ValueError(f"mean and std must be vectors of one length, got shapes {mean.shape} and {std.shape}")
+        if not isinstance(std, jax.core.Tracer) and not bool(jnp.all((std > 0) & jnp.isfinite(std))):
+            raise ValueError(f"standard deviations must be positive and finite, got {np.asarray(std).tolist()}")
+        return cls(mean=mean, chol=jnp.diag(std))
+
+    @classmethod
+    def from_covariance(cls, mean: ArrayLike, covariance: ArrayLike) -> "Gaussian":
+        """Returns the Gaussian with this covariance. Call it outside jit.
+
+        Raises:
+            ValueError: the covariance is not symmetric positive definite, or the shapes disagree.
+                Inside jit use `spjax.solvers.linalg.cholesky`, which returns a flag instead.
+        """
+        mean, covariance = np.asarray(mean, dtype=float), np.asarray(covariance, dtype=float)
+        if covariance.shape != (mean.size, mean.size) or not np.allclose(covariance, covariance.T, rtol=1e-6):
+            raise ValueError(f"covariance must be symmetric with shape {(mean.size, mean.size)}")
+        try:
+            chol = np.linalg.cholesky(covariance)
+        except np.linalg.LinAlgError:
+            raise ValueError(f"covariance is not positive definite: {covariance.tolist()}") from None
+        return cls(mean=jnp.asarray(mean, dtype=float), chol=jnp.asarray(chol, dtype=float))
+
+    @property
+    def covariance(self) -> Float[Array, "dim dim"]:
+        """The covariance matrix, squared context units."""
+        return self.chol @ self.chol.T
+
+    @property
+    def std(self) -> Float[Array, " dim"]:
+        """The marginal standard deviations, context units."""
+        return jnp.sqrt((self.chol**2).sum(axis=1))
+
+    def sample(self, key: Array) -> Float[Array, " dim"]:
+        """Returns one draw, not clipped to any bounds; reparameterised, so differentiable in mean and chol."""
+        return self.mean + self.chol @ jax.random.normal(key, self.mean.shape, self.mean.dtype)
+
+    def log_prob(self, context: Float[Array, " dim"]) -> Float[Array, ""]:
+        """Returns the log density in nats at one context."""
+        whitened = solve_lower(self.chol, context - self.mean)
+        log_det = jnp.log(jnp.diagonal(self.chol)).sum()
+        return -0.5 * (whitened**2).sum() - log_det - 0.5 * self.mean.size * jnp.log(2 * jnp.pi)
+
+
+def kl_divergence(p: Gaussian, q: Gaussian) -> Float[Array, ""]:
+    """Returns KL(p || q) in nats; finite only where both diagonals are positive.
+
+    The log-determinant is taken together with the trace as ``expm1(2t) - 2t``, t = log(p_ii / q_ii), so nearly equal
+    distributions do not cancel: the result is >= 0 in float32 too.
+    """
+    ratio = solve_lower(q.chol, p.chol)
+    shift = solve_lower(q.chol, p.mean - q.mean)
+    log_scale = jnp.log(jnp.diagonal(ratio))
+    off_diagonal = jnp.tril(ratio, -1)
+    return 0.5 * (_expm1_minus(2 * log_scale).sum() + (off_diagonal**2).sum() + (shift**2).sum())
+
+
+def _expm1_minus(x: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Returns exp(x) - 1 - x >= 0 without cancellation near zero (Taylor series where |x| is small)."""
+    small = jnp.abs(x) < 0.02
+    near = jnp.where(small, x, 0.0)
+    series = near**2 * (0.5 + near * (1 / 6 + near * (1 / 24 + near / 120)))
+    return jnp.where(small, series, jnp.expm1(x) - x)

@@ -1,0 +1,358 @@
+"""The SPDL update of the context distribution: Klink et al. (2021), Eq. (spdl-approx-objective) and Eq. (spdl-v2).
+
+With P(new) = mean_i [p_new(c_i) / p_old(c_i)] V_i over the M contexts seen since the last update, two rules:
+
+* proportion (zeta, K_alpha): maximise P(new) - alpha KL(new || target) subject to KL <= max_kl;
+* bound (V_LB): where P(old) >= V_LB minimise KL(new || target) subject to KL <= max_kl and P(new) >= V_LB; before V_LB was
+  ever reached maximise P(new) subject to KL <= max_kl; once it was reached and is lost again, keep the distribution.
+
+The trust region is KL(old || new) as in the released code ("old-new"), or KL(new || old) as in the printed article ("new-old").
+
+The released code hands the problem to SciPy's ``trust-constr`` and clips the start to the standard-deviation floor, however
+large the jump; here the floor is a bound only where the old distribution keeps it, and elsewhere that dimension may not shrink,
+so the result always lies within ``max_kl`` of the distribution that was handed in.
+"""
+
+import dataclasses
+import enum
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, Int
+
+from spjax.contexts import Gaussian
+from spjax.self_paced.local_problem import (
+    KlDirection,
+    LocalProblem,
+    inverse,
+    kl_from_old,
+    local_functions,
+    log_ratios,
+    performance_gain,
+    to_matrix,
+)
+from spjax.solvers.augmented_lagrangian import DEFAULT_CONFIG, Result, Solution, SolverConfig, draw_back, solve
+from spjax.solvers.implicit import attach_derivatives
+from spjax.solvers.linalg import solve_lower
+from spjax.solvers.precision import in_float64
+
+Precision = Literal["float64", "float32"]
+
+
+class Mode(enum.IntEnum):
+    """Which problem an update solved."""
+
+    REWARD = 0  # bound rule, V_LB not reached yet: maximise the performance
+    TARGET = 1  # bound rule, V_LB reached: approach the target
+    FROZEN = 2  # bound rule, V_LB lost again: keep the distribution
+    PROPORTION = 3
+
+
+@struct.dataclass
+class ContextUpdate:
+    """What an update did; no derivatives flow through it."""
+
+    result: Int[Array, ""]  # a `Result`
+    mode: Int[Array, ""]  # a `Mode`
+    reached: Bool[Array, ""]  # whether V_LB was reached now or before; False under the proportion rule
+    kl: Float[Array, ""]  # nats, between the old and the returned distribution in the constrained direction
+    iterations: Int[Array, ""]
+    effective_sample_size: Float[Array, ""]  # of the importance weights, between 1 and the number of contexts
+
+
+@struct.dataclass
+class _Inputs:
+    old: Gaussian
+    target: Gaussian
+    contexts: Float[Array, "M dim"]
+    values: Float[Array, " M"]
+    mask: Bool[Array, " M"]
+    alpha: Float[Array, ""]
+    performance_bound: Float[Array, ""]
+    reached: Bool[Array, ""]
+    max_kl: Float[Array, ""]
+    std_floor: Float[Array, " dim"]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Static:
+    bounded: bool
+    kl_direction: KlDirection
+    precision: Precision
+    config: SolverConfig
+
+
+def update_context(
+    old: Gaussian,
+    target: Gaussian,
+    contexts: Float[Array, "M dim"],
+    values: Float[Array, " M"],
+    mask: Bool[Array, " M"],
+    *,
+    max_kl: ArrayLike,
+    alpha: ArrayLike | None = None,
+    performance_bound: ArrayLike | None = None,
+    reached: ArrayLike | None = None,
+    std_floor: ArrayLike | None = None,
+    kl_direction: KlDirection = "old-new",
+    precision: Precision = "float64",
+    config: SolverConfig = DEFAULT_CONFIG,
+) -> tuple[Gaussian, ContextUpdate]:
+    """Returns the next context distribution and a record of the update.
+
+    Give ``alpha`` for the proportion rule, ``performance_bound`` and ``reached`` for the bound rule. All array arguments may be
+    traced: one compiled function serves every setting and all modes of the bound rule. The new distribution is
+    differentiable (reverse mode, any precision) in old, target, contexts, values, alpha, performance_bound and max_kl; where the
+    update did not move or did not converge it is the derivative of returning the old one.
+
+    Args:
+        old: distribution that the contexts were drawn from.
+        target: distribution mu to end with.
+        contexts: contexts of the episodes, context units.
+        values: value V of each context, raw reward scale.
+        mask: True where a row holds an episode; the others are ignored, whatever they hold.
+        max_kl: epsilon, nats; 0 keeps the distribution.
+        alpha: weight of the KL divergence to the target, >= 0.
+        performance_bound: V_LB, raw reward scale.
+        reached: whether V_LB was reached before; carry `ContextUpdate.reached` here.
+        std_floor: lower bounds of the Cholesky factor's diagonal, context units; 0 or None where there is none.
+        kl_direction: "old-new" constrains KL(old || new), "new-old" KL(new || old).
+        precision: of the solve. With "float64" the arguments stay in their dtype, and the *rounded* result satisfies
+            KL <= max_kl. "float32" works in the dtype of the arguments and promises max_kl (1 + 1e-6).
+        config: of the solver.
+
+    Returns:
+        The new distribution in the dtype of ``old``, never with a worse objective than ``old``; bit for bit ``old``
+        where nothing is seen (`Result.NO_DATA`), something is not finite (`Result.NOT_FINITE`), or the mode is frozen.
+
+    Raises:
+        ValueError: not exactly one of the two rules is chosen, or an unknown direction or precision.
+    """
+    if (alpha is None) == (performance_bound is None) or (performance_bound is None) != (reached is None):
+        raise ValueError("give either alpha, or both performance_bound and reached")
+    if kl_direction not in ("old-new", "new-old"):
+        raise ValueError(f'kl_direction must be "old-new" or "new-old", got {kl_direction!r}')
+    if precision not in ("float64", "float32"):
+        raise ValueError(f'precision must be "float64" or "float32", got {precision!r}')
+    dtype = old.mean.dtype
+    inputs = _Inputs(
+        old=old,
+        target=target,
+        contexts=contexts,
+        values=values,
+        mask=mask,
+        alpha=jnp.asarray(0.0 if alpha is None else alpha, dtype),
+        performance_bound=jnp.asarray(0.0 if performance_bound is None else performance_bound, dtype),
+        reached=jnp.asarray(False if reached is None else reached),
+        max_kl=jnp.asarray(max_kl, dtype),
+        std_floor=jnp.zeros_like(old.mean) if std_floor is None else jnp.asarray(std_floor, dtype),
+    )
+    return _update(_Static(alpha is None, kl_direction, precision, config), inputs)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _update(static: _Static, inputs: _Inputs) -> tuple[Gaussian, ContextUpdate]:
+    return _update_forward(static, inputs)[0]
+
+
+def _update_forward(static: _Static, inputs: _Inputs) -> tuple[tuple[Gaussian, ContextUpdate], Any]:
+    outputs, solution = _in_precision(static, _run)(inputs)
+    return outputs, (inputs, solution)
+
+
+def _update_backward(static: _Static, residuals: Any, cotangents: tuple[Gaussian, ContextUpdate]) -> tuple[_Inputs]:
+    return (_in_precision(static, _pull_back)(*residuals, cotangents[0]),)
+
+
+_update.defvjp(_update_forward, _update_backward)
+
+
+def _in_precision(static: _Static, function: Callable[..., Any]) -> Callable[..., Any]:
+    function = functools.partial(function, static)
+    return in_float64(function) if static.precision == "float64" else function
+
+
+def _run(static: _Static, inputs: _Inputs) -> tuple[tuple[Gaussian, ContextUpdate], Any]:
+    """Solves; returns the outputs, and what the derivatives need: the solution, and whether it is a minimum that moves."""
+    dtype = inputs.old.mean.dtype
+    usable, clean = _clean(_working(static, inputs))
+    problem, mode = _local_problem(static, clean, usable)
+    solution = _solve(static, problem)
+    new, kl = _round(static, inputs.old, clean, problem, solution)
+    some = inputs.mask.any()
+    result = jnp.where(some, jnp.where(usable, solution.result, Result.NOT_FINITE), Result.NO_DATA)
+    record = ContextUpdate(
+        result=result.astype(jnp.int32),
+        mode=mode,
+        reached=clean.reached | (mode == Mode.TARGET),
+        kl=kl.astype(dtype),
+        iterations=solution.iterations,
+        effective_sample_size=_effective_sample_size(problem, clean, new).astype(dtype),
+    )
+    moves = usable & (mode != Mode.FROZEN) & (clean.max_kl > 0) & (solution.result == Result.CONVERGED)
+    return (new, record), (solution.z, solution.multipliers, moves)
+
+
+def _pull_back(static: _Static, inputs: _Inputs, solution: Any, new_bar: Gaussian) -> _Inputs:
+    """Returns the derivatives of the inputs; those of rounding are left out."""
+    y, multipliers, moves = solution
+
+    def exact(inputs: _Inputs) -> Gaussian:
+        usable, clean = _clean(_working(static, inputs))
+        problem, _ = _local_problem(static, clean, usable)
+        functions = local_functions(inputs.old.mean.size, static.kl_direction)
+        y_of_problem, _ = attach_derivatives(*functions, y, multipliers, moves, problem)
+        new = _decode(clean.old, problem.radius * y_of_problem)
+        return jax.tree.map(lambda leaf: leaf.astype(inputs.old.mean.dtype), new)
+
+    return jax.vjp(exact, inputs)[1](new_bar)[0]
+
+
+def _working(static: _Static, inputs: _Inputs) -> _Inputs:
+    """Returns the inputs in the dtype of the solve."""
+    dtype = jnp.float64 if static.precision == "float64" else inputs.old.mean.dtype
+
+    def convert(leaf: ArrayLike) -> Array:
+        leaf = jnp.asarray(leaf)
+        return leaf if leaf.dtype == bool else leaf.astype(dtype)
+
+    return jax.tree.map(convert, inputs)
+
+
+def _clean(inputs: _Inputs) -> tuple[Bool[Array, ""], _Inputs]:
+    """Returns whether there is a problem to solve, and inputs that are finite (as far as ``old`` is) in any case."""
+    mask, old = inputs.mask, inputs.old
+    contexts = jnp.where(mask[:, None], inputs.contexts, old.mean)
+    values = jnp.where(mask, inputs.values, 0.0)
+    inputs = dataclasses.replace(inputs, contexts=contexts, values=values)
+    usable = mask.any()
+    for leaf in jax.tree.leaves(inputs):
+        usable &= jnp.isfinite(leaf).all()
+    harmless = dataclasses.replace(
+        inputs,
+        target=old,
+        contexts=jnp.zeros_like(contexts) + old.mean,
+        values=jnp.zeros_like(values),
+        alpha=jnp.zeros_like(inputs.alpha),
+        performance_bound=jnp.zeros_like(inputs.performance_bound),
+        max_kl=jnp.zeros_like(inputs.max_kl),
+        std_floor=jnp.zeros_like(inputs.std_floor),
+    )
+    return usable, jax.tree.map(lambda leaf, safe: jnp.where(usable, leaf, safe), inputs, harmless)
+
+
+def _local_problem(
+    static: _Static, inputs: _Inputs, usable: Bool[Array, ""]
+) -> tuple[LocalProblem, Int[Array, ""]]:
+    """States the update in the coordinates of the old distribution; the mode is chosen by selects."""
+    old, mask, dtype = inputs.old, inputs.mask, inputs.values.dtype
+    count = jnp.maximum(mask.sum(), 1).astype(dtype)
+    performance = inputs.values.sum() / count
+    if static.bounded:
+        enough = performance >= inputs.performance_bound
+        mode = jnp.where(enough, Mode.TARGET, jnp.where(inputs.reached, Mode.FROZEN, Mode.REWARD))
+        mode = jnp.where(usable, mode, Mode.FROZEN)
+        performance_weight = (mode == Mode.REWARD).astype(dtype)
+        target_weight = (mode == Mode.TARGET).astype(dtype)
+    else:
+        mode = jnp.asarray(Mode.PROPORTION)
+        performance_weight, target_weight = usable.astype(dtype), inputs.alpha
+
+    whitened = solve_lower(old.chol, (inputs.contexts - old.mean).T).T
+    features = jnp.where(mask[:, None], jnp.concatenate([whitened, jnp.ones_like(whitened[:, :1])], axis=1), 0.0)
+    shift = (old.mean - inputs.target.mean)[:, None]
+    max_kl = jnp.where(inputs.max_kl > 0, inputs.max_kl, 1.0)
+    floored = inputs.std_floor > 0
+    diagonal = jnp.diagonal(old.chol)
+    caps = jnp.maximum(0.0, diagonal / jnp.where(floored, inputs.std_floor, 1.0) - 1.0)
+    problem = LocalProblem(
+        features=features,
+        weights=inputs.values / count,
+        to_target=solve_lower(inputs.target.chol, jnp.concatenate([old.chol, shift], axis=1)),
+        performance_weight=performance_weight,
+        target_weight=target_weight,
+        max_kl=max_kl,
+        radius=jnp.where(inputs.max_kl > 0, jnp.sqrt(2 * max_kl), 0.0),
+        slack=performance - inputs.performance_bound,
+        slack_scale=jnp.ones((), dtype),
+        bounded=mode == Mode.TARGET,
+        floored=floored,
+        caps=caps,
+    )
+    return _scaled(static, problem), mode.astype(jnp.int32)
+
+
+def _scaled(static: _Static, problem: LocalProblem) -> LocalProblem:
+    """Returns the problem with objective and performance constraint divided by their slopes at the old distribution."""
+    dim = problem.caps.size
+    derivatives = local_functions(dim, static.kl_direction)[2]
+    start = derivatives.model(jnp.zeros(dim * (dim + 3) // 2, problem.radius.dtype), jax.lax.stop_gradient(problem))
+    scale, slack_scale = _norm_or_one(start.gradient), _norm_or_one(start.jacobian[1])
+    return dataclasses.replace(
+        problem,
+        performance_weight=problem.performance_weight / scale,
+        target_weight=problem.target_weight / scale,
+        slack_scale=slack_scale,
+    )
+
+
+def _norm_or_one(gradient: Float[Array, " n"]) -> Float[Array, ""]:
+    norm = jnp.sqrt((gradient**2).sum())
+    return jnp.where((norm > 0) & jnp.isfinite(norm), norm, 1.0)
+
+
+def _solve(static: _Static, problem: LocalProblem) -> Solution:
+    dim = problem.caps.size
+    objective, constraints, derivatives = local_functions(dim, static.kl_direction)
+    start = jnp.zeros(dim * (dim + 3) // 2, problem.radius.dtype)
+    return solve(objective, constraints, start, problem, config=static.config, derivatives=derivatives)
+
+
+def _decode(old: Gaussian, z: Float[Array, " n"]) -> Gaussian:
+    """Returns the distribution at the local coordinates ``z``; exactly ``old`` at zero."""
+    step = inverse(to_matrix(z, old.mean.size))
+    return Gaussian(mean=old.mean + old.chol @ step[:-1, -1], chol=old.chol @ step[:-1, :-1])
+
+
+def _relative_to(old: Gaussian, new: Gaussian) -> Float[Array, "dim dim+1"]:
+    """Returns the local coordinates of ``new``; exactly zero where it is ``old``."""
+    difference = jnp.concatenate([old.chol - new.chol, (old.mean - new.mean)[:, None]], axis=1)
+    return solve_lower(new.chol, difference)
+
+
+def _round(
+    static: _Static, original: Gaussian, inputs: _Inputs, problem: LocalProblem, solution: Solution
+) -> tuple[Gaussian, Float[Array, ""]]:
+    """Returns the solution in the dtype of the caller, drawn back until it is feasible *after* rounding, and its KL."""
+    old, dtype = inputs.old, original.mean.dtype
+    diagonal = jnp.diagonal(old.chol)
+    lowest = jnp.minimum(inputs.std_floor, diagonal)
+
+    def rounded(fraction: Float[Array, ""]) -> Gaussian:
+        exact = _decode(old, fraction * problem.radius * solution.z)
+        floored = jnp.where(jnp.eye(diagonal.size, dtype=bool), jnp.maximum(exact.chol, lowest), exact.chol)
+        return Gaussian(exact.mean.astype(dtype), floored.astype(dtype))
+
+    def working(new: Gaussian) -> Gaussian:
+        return jax.tree.map(lambda leaf: leaf.astype(old.mean.dtype), new)
+
+    def excess(fraction: Float[Array, ""]) -> Float[Array, ""]:
+        z = _relative_to(old, working(rounded(fraction)))
+        shortfall = jnp.where(problem.bounded, -(problem.slack + performance_gain(problem, z)) / problem.slack_scale, 0.0)
+        return jnp.maximum(kl_from_old(z, static.kl_direction) / problem.max_kl - 1.0, shortfall)
+
+    fraction = draw_back(excess, old.mean.dtype)
+    new = rounded(fraction)
+    new = jax.tree.map(lambda leaf, start: jnp.where(fraction > 0, leaf, start), new, original)
+    return new, kl_from_old(_relative_to(old, working(new)), static.kl_direction)
+
+
+def _effective_sample_size(problem: LocalProblem, inputs: _Inputs, new: Gaussian) -> Float[Array, ""]:
+    working = jax.tree.map(lambda leaf: leaf.astype(inputs.values.dtype), new)
+    ratios = jnp.where(inputs.mask, jnp.exp(log_ratios(problem, _relative_to(inputs.old, working))), 0.0)
+    return ratios.sum() ** 2 / jnp.where(inputs.mask.any(), (ratios**2).sum(), 1.0)

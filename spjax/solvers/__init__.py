@@ -1,0 +1,1 @@
+"""Constrained minimisation that jits, vmaps and differentiates; knows nothing of reinforcement learning."""

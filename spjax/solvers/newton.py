@@ -1,0 +1,59 @@
+"""A damped Newton step for a handful of unknowns, written as an optax transformation.
+
+The step solves (H + damping I) step = -gradient with the negative pivots of the factorisation turned positive, is
+shortened to ``max_step``, and is taken only where it does not raise the value; otherwise the update is zero and the
+damping grows (Levenberg-Marquardt).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from spjax.solvers.linalg import solve_positive
+
+ACCEPT_FACTOR = 0.2
+REJECT_FACTOR = 8.0
+
+
+class DampedNewtonState(NamedTuple):
+    """Carried from step to step."""
+
+    damping: Float[Array, ""]  # added to the Hessian's diagonal, units of the Hessian
+
+
+def damped_newton(
+    initial_damping: float = 1.0, min_damping: float = 1e-6, max_step: float = 1.5
+) -> optax.GradientTransformationExtraArgs:
+    """Returns the transformation; its ``update`` needs ``value``, ``value_fn`` and ``hessian`` and a flat vector.
+
+    Args:
+        initial_damping: damping of the first step; scale the problem so that its curvature is of order one.
+        min_damping: below it the damping is dropped altogether, so that the last steps converge quadratically.
+        max_step: longest step, Euclidean norm.
+    """
+
+    def init(params: Float[Array, " n"]) -> DampedNewtonState:
+        return DampedNewtonState(damping=jnp.full((), initial_damping, params.dtype))
+
+    def update(
+        updates: Float[Array, " n"],
+        state: DampedNewtonState,
+        params: Float[Array, " n"] | None = None,
+        *,
+        value: Float[Array, ""],
+        value_fn: Callable[[Float[Array, " n"]], Float[Array, ""]],
+        hessian: Float[Array, "n n"],
+        **unused: Any,
+    ) -> tuple[Float[Array, " n"], DampedNewtonState]:
+        damping = jnp.where(state.damping > min_damping, state.damping, 0.0)
+        step = -solve_positive(hessian + damping * jnp.eye(updates.size, dtype=updates.dtype), updates)
+        step *= jnp.minimum(1.0, max_step / jnp.maximum(jnp.sqrt((step**2).sum()), 1e-30))
+        noise = 8 * jnp.finfo(updates.dtype).eps * jnp.abs(value)
+        accept = value_fn(params + step) <= value + noise  # False where the value is NaN
+        damping = jnp.where(accept, ACCEPT_FACTOR * damping, REJECT_FACTOR * jnp.maximum(damping, 10 * min_damping))
+        return jnp.where(accept, step, 0.0), DampedNewtonState(damping=damping)
+
+    return optax.GradientTransformationExtraArgs(init, update)

@@ -1,0 +1,42 @@
+"""The teacher contract.
+
+A teacher is a pytree of settings with pure functions over a state of its own. It never sees seeds or devices: whoever calls
+it vmaps or maps over lanes. ``sample`` is called inside the compiled rollout whenever a slot finishes.
+"""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+from jaxtyping import Array, Float
+
+from spjax.agents.rollout import Episodes
+from spjax.contexts import ContextSpace
+
+Value = Callable[[Float[Array, "row observation"]], Float[Array, " row"]]
+
+
+class Teacher(abc.ABC):
+    """What every curriculum offers."""
+
+    @abc.abstractmethod
+    def init(self, key: Array, space: ContextSpace, observation_size: int) -> Any:
+        """Returns the state before any episode."""
+
+    @abc.abstractmethod
+    def sample(self, state: Any, key: Array, space: ContextSpace) -> Float[Array, " dim"]:
+        """Returns one context inside the bounds, from the current distribution."""
+
+    @abc.abstractmethod
+    def update(self, state: Any, key: Array, episodes: Episodes, value: Value) -> tuple[Any, Any]:
+        """Returns the state after one iteration's finished episodes, and a pytree of metrics.
+
+        Args:
+            state: the teacher's state.
+            key: for whatever the teacher draws.
+            episodes: finished in this iteration, masked rows.
+            value: the learner's critic after its update, for first observations.
+        """
+
+    def check(self, space: ContextSpace) -> None:
+        """Checks concrete settings against the context space; raises ValueError with one clear sentence."""

@@ -1,0 +1,62 @@
+"""The newest finished episodes, in arrays of fixed size."""
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jaxtyping import Array, Bool, Float, Int
+
+from spjax.agents.rollout import Episodes
+
+
+@struct.dataclass
+class EpisodeBuffer:
+    """A ring of the newest `capacity` episodes since the last `clear`."""
+
+    context: Float[Array, "capacity dim"]
+    first_observation: Float[Array, "capacity observation"]
+    discounted_return: Float[Array, " capacity"]
+    count: Int[Array, ""]  # episodes seen since the last clear, kept or not
+
+    @property
+    def mask(self) -> Bool[Array, " capacity"]:
+        """Which rows hold an episode."""
+        return jnp.arange(self.discounted_return.size) < self.count
+
+
+def init_buffer(capacity: int, dim: int, observation_size: int) -> EpisodeBuffer:
+    """Returns an empty buffer."""
+    return EpisodeBuffer(
+        context=jnp.zeros((capacity, dim)),
+        first_observation=jnp.zeros((capacity, observation_size)),
+        discounted_return=jnp.zeros(capacity),
+        count=jnp.zeros((), jnp.int32),
+    )
+
+
+def add(buffer: EpisodeBuffer, episodes: Episodes) -> EpisodeBuffer:
+    """Returns the buffer with the masked episodes added in order; the oldest are overwritten."""
+    capacity = buffer.discounted_return.size
+    total = buffer.count + episodes.mask.sum()
+    number = buffer.count + jnp.cumsum(episodes.mask) - 1
+    kept = episodes.mask & (number >= total - capacity)
+    row = jnp.where(kept, number % capacity, capacity)  # the row past the end is dropped
+
+    def put(old: Array, new: Array) -> Array:
+        return old.at[row].set(new, mode="drop")
+
+    return EpisodeBuffer(
+        context=put(buffer.context, episodes.context),
+        first_observation=put(buffer.first_observation, episodes.first_observation),
+        discounted_return=put(buffer.discounted_return, episodes.discounted_return),
+        count=total.astype(jnp.int32),
+    )
+
+
+def clear(buffer: EpisodeBuffer, when: Bool[Array, ""]) -> EpisodeBuffer:
+    """Returns the buffer, emptied where `when` holds."""
+    return buffer.replace(count=jnp.where(when, 0, buffer.count))
+
+
+def masked_mean(values: Float[Array, " row"], mask: Bool[Array, " row"]) -> Float[Array, ""]:
+    """Returns the mean over the masked rows, NaN where there are none."""
+    return jnp.where(mask, values, 0.0).sum() / jax.lax.select(mask.any(), mask.sum().astype(float), jnp.nan)

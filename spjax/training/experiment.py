@@ -1,0 +1,173 @@
+"""One training run as two pure functions, ``init`` and ``step``; everything else is built on them.
+
+The experiment itself is a pytree whose leaves are the traced settings, so a sweep over them maps over experiments.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from spjax.agents.rollout import Episodes, SampleContext, Slot
+from spjax.contexts import Gaussian
+from spjax.envs.base import Env
+from spjax.teachers.base import Teacher
+from spjax.teachers.buffer import masked_mean
+
+
+@struct.dataclass
+class Experiment:
+    """A task, a learner, a curriculum, and the tasks that the result is measured on."""
+
+    agent: Any  # see spjax.agents
+    teacher: Teacher
+    target: Gaussian  # contexts of the evaluation
+    env: Env = struct.field(pytree_node=False)
+    evaluation_episodes: int = struct.field(pytree_node=False, default=50)
+
+    def init(self, key: PRNGKeyArray) -> "RunState":
+        """Returns the state before the first iteration."""
+        key_run, key_agent, key_teacher, key_slots = jax.random.split(key, 4)
+        space = self.env.context_space
+        teacher_state = self.teacher.init(key_teacher, space, self.env.observation_size)
+        agent_state = self.agent.init(key_agent, self.env)
+        slots = self.agent.init_slots(key_slots, self.env, self._sampler(teacher_state))
+        return RunState(
+            key=key_run,
+            iteration=jnp.zeros((), jnp.int32),
+            agent_state=agent_state,
+            teacher_state=teacher_state,
+            slots=slots,
+            frozen_at=jnp.full((), -1, jnp.int32),
+        )
+
+    def step(self, state: "RunState") -> tuple["RunState", "Metrics"]:
+        """Returns the state one iteration later: num_steps environment steps, the learner's update, the teacher's.
+
+        A run whose parameters turn non-finite keeps its last finite state from then on.
+        """
+        new, metrics = self._advance(state)
+        healthy = (state.frozen_at < 0) & _all_finite((new.agent_state, new.teacher_state))
+        frozen_at = jnp.where(healthy | (state.frozen_at >= 0), state.frozen_at, state.iteration)
+        kept = jax.tree.map(lambda a, b: jnp.where(healthy, a, b), new, state)
+        return kept.replace(iteration=state.iteration + 1, frozen_at=frozen_at), metrics.replace(frozen=frozen_at >= 0)
+
+    def evaluate(self, state: "RunState", key: PRNGKeyArray) -> "Evaluation":
+        """Returns the performance of the stochastic policy on fresh episodes of the target distribution."""
+        key_contexts, key_episodes = jax.random.split(key)
+        contexts = jax.vmap(self.target.sample)(jax.random.split(key_contexts, self.evaluation_episodes))
+        outcome = self.play(state, key_episodes, self.env.context_space.clip(contexts))
+        return Evaluation(
+            discounted_return=outcome.discounted_return.mean(),
+            episode_return=outcome.episode_return.mean(),
+            success_rate=outcome.success.mean(dtype=float),
+        )
+
+    def play(self, state: "RunState", key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> "Outcome":
+        """Returns one episode of the stochastic policy in each context; nothing of the state changes."""
+        key_reset, key_steps = jax.random.split(key)
+        env_states = jax.vmap(self.env.reset)(jax.random.split(key_reset, contexts.shape[0]), contexts)
+        zeros = jnp.zeros(contexts.shape[0])
+        blank = Outcome(zeros, zeros, zeros.astype(bool), zeros.astype(bool), zeros.astype(jnp.int32))
+
+        def environment_step(carry: tuple[Any, Outcome], key: Array) -> tuple[tuple[Any, Outcome], None]:
+            env_states, outcome = carry
+            key_act, key_env = jax.random.split(key)
+            actions = self.agent.act(state.agent_state, self.env, key_act, env_states.observation)
+            after = jax.vmap(self.env.step)(jax.random.split(key_env, zeros.size), env_states, actions)
+            running = ~outcome.ended
+            reward = jnp.where(running & jnp.isfinite(after.reward), after.reward, 0.0)
+            outcome = Outcome(
+                episode_return=outcome.episode_return + reward,
+                discounted_return=outcome.discounted_return + self.agent.discount ** env_states.time_step * reward,
+                success=jnp.where(running, after.success, outcome.success),
+                ended=outcome.ended | after.terminated | after.truncated,
+                length=outcome.length + running,
+            )
+            return (after, outcome), None
+
+        keys = jax.random.split(key_steps, self.env.horizon)
+        (_, outcome), _ = jax.lax.scan(environment_step, (env_states, blank), keys)
+        return outcome
+
+    def sample_contexts(self, state: "RunState", key: PRNGKeyArray, count: int) -> Float[Array, "count dim"]:
+        """Returns contexts of the teacher's current distribution."""
+        return jax.vmap(self._sampler(state.teacher_state))(jax.random.split(key, count))
+
+    def _advance(self, state: "RunState") -> tuple["RunState", "Metrics"]:
+        key_agent, key_teacher = jax.random.split(jax.random.fold_in(state.key, state.iteration))
+        agent_state, slots, episodes, agent_metrics = self.agent.iterate(
+            state.agent_state, self.env, key_agent, state.slots, self._sampler(state.teacher_state)
+        )
+        teacher_state, teacher_metrics = self.teacher.update(
+            state.teacher_state, key_teacher, episodes, lambda observation: self.agent.value(agent_state, observation)
+        )
+        new = state.replace(agent_state=agent_state, teacher_state=teacher_state, slots=slots)
+        return new, _metrics(episodes, agent_metrics, teacher_metrics)
+
+    def _sampler(self, teacher_state: Any) -> SampleContext:
+        return lambda key: self.teacher.sample(teacher_state, key, self.env.context_space)
+
+
+@struct.dataclass
+class RunState:
+    """Everything that a run is; a checkpoint holds exactly this."""
+
+    key: PRNGKeyArray
+    iteration: Int[Array, ""]  # iterations completed
+    agent_state: Any
+    teacher_state: Any
+    slots: Slot
+    frozen_at: Int[Array, ""]  # iteration that gave non-finite parameters, -1 while all is well
+
+
+@struct.dataclass
+class Metrics:
+    """Of one iteration; means are over the episodes that finished in it, NaN where none did."""
+
+    episodes: Int[Array, ""]
+    episode_return: Float[Array, ""]
+    discounted_return: Float[Array, ""]
+    success_rate: Float[Array, ""]
+    frozen: Bool[Array, ""]
+    agent: Any
+    teacher: Any
+
+
+@struct.dataclass
+class Evaluation:
+    """Means over the evaluation episodes on the target distribution."""
+
+    discounted_return: Float[Array, ""]
+    episode_return: Float[Array, ""]
+    success_rate: Float[Array, ""]
+
+
+@struct.dataclass
+class Outcome:
+    """Of each played episode."""
+
+    episode_return: Float[Array, " episode"]
+    discounted_return: Float[Array, " episode"]
+    success: Bool[Array, " episode"]
+    ended: Bool[Array, " episode"]
+    length: Int[Array, " episode"]  # control steps
+
+
+def _metrics(episodes: Episodes, agent_metrics: Any, teacher_metrics: Any) -> Metrics:
+    return Metrics(
+        episodes=episodes.mask.sum(),
+        episode_return=masked_mean(episodes.episode_return, episodes.mask),
+        discounted_return=masked_mean(episodes.discounted_return, episodes.mask),
+        success_rate=masked_mean(episodes.success.astype(float), episodes.mask),
+        frozen=jnp.asarray(False),
+        agent=agent_metrics,
+        teacher=teacher_metrics,
+    )
+
+
+def _all_finite(tree: Any) -> Bool[Array, ""]:
+    floats = [leaf for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in floats]).all()
