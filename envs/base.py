@@ -52,13 +52,13 @@ class Env(abc.ABC):
     def step(self, key: Array, state: EnvState, action: Float[Array, " action"]) -> EnvState:
         """Returns the state one control period later; the action is clipped to its bounds. Never resets."""
 
+    @abc.abstractmethod
     def trace(self, state: EnvState) -> Float[Array, "2"]:
         """Returns the point of the plane that pictures of trajectories show."""
-        raise NotImplementedError(f"{self.name} has no picture of its trajectories")
 
+    @abc.abstractmethod
     def scenery(self, context: tuple[float, ...]) -> list[list[tuple[float, float]]]:
         """Returns the polylines (walls) that pictures of trajectories show for one context."""
-        raise NotImplementedError(f"{self.name} has no picture of its trajectories")
 
 
 _REGISTRY: dict[str, Callable[[], Env]] = {}

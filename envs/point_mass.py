@@ -11,9 +11,9 @@ import functools
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
+from spjax.envs.base import Env, EnvState, register
 
 from spjax.contexts import ContextSpace
-from spjax.envs.base import Env, EnvState, register
 
 SUBSTEPS = 10
 SUBSTEP_PERIOD = 0.01  # s
@@ -131,7 +131,10 @@ class PointMass(Env):
 
 
 def _integrate(
-    physics: Float[Array, "4"], acceleration: Float[Array, "n 2"], friction: Float[Array, ""], context: Float[Array, " dim"]
+    physics: Float[Array, "4"],
+    acceleration: Float[Array, "n 2"],
+    friction: Float[Array, ""],
+    context: Float[Array, " dim"],
 ) -> tuple[Float[Array, "4"], Bool[Array, ""]]:
     """Returns the state after n explicit Euler substeps, and whether the mass hit the wall; it stays where it hit.
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from flax import struct
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from spjax.agents.gae import gae
 from spjax.agents.networks import GaussianPolicy, Params, Value, gaussian_log_prob, gaussian_sample
@@ -140,9 +140,7 @@ class PPO:
             # Within an episode the next observation is the next row's; at its end the value is not used.
             terminated, truncated = terminated | truncated, jnp.zeros_like(truncated)
             next_values = jnp.concatenate([values[1:], self.value(state, transitions.next_observation[-1:])])
-        advantages = gae(
-            transitions.reward, values, next_values, terminated, truncated, self.discount, self.gae_lambda
-        )
+        advantages = gae(transitions.reward, values, next_values, terminated, truncated, self.discount, self.gae_lambda)
         batch = Batch(
             observation=transitions.observation,
             action=transitions.action,

@@ -98,7 +98,8 @@ def kl_from_old(z: Float[Array, "dim dim+1"], direction: KlDirection) -> Float[A
 @functools.cache
 def local_functions(dim: int, direction: KlDirection) -> tuple[Objective, Constraints, Derivatives]:
     """Returns objective and constraints of a `LocalProblem` in y, and their derivatives. Constraints are ordered KL,
-    performance, floors."""
+    performance, floors.
+    """
 
     def objective(y: Float[Array, " n"], problem: LocalProblem) -> Float[Array, ""]:
         z = to_matrix(problem.radius * y, dim)

@@ -17,7 +17,6 @@ import enum
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import optax
 from flax import struct
@@ -46,12 +45,14 @@ class SolverConfig:
     tolerance: float = 1e-8  # on the Lagrangian's gradient and the constraints; 256 machine epsilons if that is more
     initial_penalty: float = 10.0
     penalty_growth: float = 5.0  # when a multiplier update reduced the violation less than fourfold
+    prediction_growth: float = 1.0
     max_penalty: float = 1e5
     inner_iterations: int = 15  # steps after which the multipliers are updated in any case
-    max_violation: float = 3.0  # steps to points where a constraint exceeds it are rejected
+    max_violation: float = 0.5  # steps to points where a constraint exceeds it are rejected
     inner: optax.GradientTransformationExtraArgs = dataclasses.field(default_factory=damped_newton)
 
 
+PREDICTION_PROGRESS = 0.5
 DEFAULT_CONFIG = SolverConfig()
 
 
@@ -71,6 +72,8 @@ class Solution:
 class _State(NamedTuple):
     z: Float[Array, " n"]
     multipliers: Float[Array, " m"]
+    predicted: Float[Array, " m"]  # multipliers that fit the last step, by the linearised constraints
+    error: Float[Array, ""]  # smallest error of the optimality conditions at which a prediction was taken
     penalty: Float[Array, ""]
     residual: Float[Array, ""]  # at the last multiplier update
     inner: Any
@@ -145,6 +148,8 @@ def _minimise(
     initial = _State(
         z=z0,
         multipliers=jnp.zeros_like(start.constraints),
+        predicted=jnp.zeros_like(start.constraints),
+        error=zero + jnp.inf,
         penalty=zero + config.initial_penalty,
         residual=zero + jnp.inf,
         inner=config.inner.init(z0),
@@ -183,20 +188,30 @@ def _keep_best(state: _State, model: Any) -> _State:
 
 def _update_multipliers(state: _State, model: Any, tolerance: float, config: SolverConfig) -> _State:
     """Moves the multipliers where the inner problem is solved well enough, and says whether all is done."""
+
+    def errors(multipliers: Float[Array, " m"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        slope = jnp.abs(model.gradient + model.jacobian.T @ multipliers).max()
+        return slope, jnp.abs(jnp.maximum(model.constraints, -multipliers / state.penalty)).max()
+
+    predicted_kkt, predicted_residual = errors(state.predicted)
+    predicted_error = jnp.maximum(predicted_kkt, predicted_residual)
+    take = predicted_error <= PREDICTION_PROGRESS * state.error
+
     shifted = jnp.maximum(0.0, state.multipliers + state.penalty * model.constraints)
-    kkt = jnp.abs(model.gradient + model.jacobian.T @ shifted).max()
+    kkt, _ = errors(shifted)
     residual = jnp.abs(jnp.maximum(model.constraints, -state.multipliers / state.penalty)).max()
     update = (kkt <= jnp.maximum(tolerance, 0.1 * residual)) | (state.inner_iterations >= config.inner_iterations)
     slow = update & (residual > 0.25 * state.residual)
-    penalty = jnp.minimum(config.max_penalty, state.penalty * jnp.where(slow, config.penalty_growth, 1.0))
+    penalty = jnp.minimum(config.max_penalty, state.penalty * jnp.where(take, config.prediction_growth, jnp.where(slow, config.penalty_growth, 1.0)))
     return state._replace(
-        multipliers=jnp.where(update, shifted, state.multipliers),
+        multipliers=jnp.where(take, state.predicted, jnp.where(update, shifted, state.multipliers)),
+        error=jnp.where(take, predicted_error, state.error),
         penalty=penalty,
-        residual=jnp.where(update, residual, state.residual),
-        inner_iterations=jnp.where(update, 0, state.inner_iterations),
-        kkt=kkt,
+        residual=jnp.where(update & ~take, residual, state.residual),
+        inner_iterations=jnp.where(update | take, 0, state.inner_iterations),
+        kkt=jnp.where(take, predicted_kkt, kkt),
         violation=jnp.maximum(0.0, model.constraints.max()),
-        converged=(kkt <= tolerance) & (residual <= tolerance),
+        converged=((kkt <= tolerance) & (residual <= tolerance)) | (take & (predicted_error <= tolerance)),
     )
 
 
@@ -236,6 +251,7 @@ def _inner_step(
     )
     return state._replace(
         z=jnp.where(state.converged, state.z, state.z + updates),
+        predicted=jnp.maximum(0.0, multipliers + penalty * (model.constraints + model.jacobian @ updates)),
         inner=inner,
         inner_iterations=state.inner_iterations + 1,
         iterations=state.iterations + 1,

@@ -8,14 +8,16 @@ damping grows (Levenberg-Marquardt).
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
 from spjax.solvers.linalg import solve_positive
 
-ACCEPT_FACTOR = 0.2
-REJECT_FACTOR = 8.0
+FRACTIONS = (1.0, 0.3, 0.1)  # of a step, tried side by side
+DAMPING_FACTORS = (0.2, 1.0, 3.0)  # after each of them was taken
+REJECT_FACTOR = 30.0
 
 
 class DampedNewtonState(NamedTuple):
@@ -25,7 +27,7 @@ class DampedNewtonState(NamedTuple):
 
 
 def damped_newton(
-    initial_damping: float = 1.0, min_damping: float = 1e-6, max_step: float = 1.5
+    initial_damping: float = 1.0, min_damping: float = 1e-6, max_step: float = 1.0
 ) -> optax.GradientTransformationExtraArgs:
     """Returns the transformation; its ``update`` needs ``value``, ``value_fn`` and ``hessian`` and a flat vector.
 
@@ -52,8 +54,14 @@ def damped_newton(
         step = -solve_positive(hessian + damping * jnp.eye(updates.size, dtype=updates.dtype), updates)
         step *= jnp.minimum(1.0, max_step / jnp.maximum(jnp.sqrt((step**2).sum()), 1e-30))
         noise = 8 * jnp.finfo(updates.dtype).eps * jnp.abs(value)
-        accept = value_fn(params + step) <= value + noise  # False where the value is NaN
-        damping = jnp.where(accept, ACCEPT_FACTOR * damping, REJECT_FACTOR * jnp.maximum(damping, 10 * min_damping))
-        return jnp.where(accept, step, 0.0), DampedNewtonState(damping=damping)
+        values = jax.vmap(lambda fraction: value_fn(params + fraction * step))(jnp.asarray(FRACTIONS, updates.dtype))
+        lowest, taken = value + noise, jnp.zeros_like(value)
+        damping = REJECT_FACTOR * jnp.maximum(state.damping, 10 * min_damping)
+        for fraction, factor, candidate in zip(FRACTIONS, DAMPING_FACTORS, values, strict=True):
+            better = candidate <= lowest  # False where the candidate is NaN
+            lowest = jnp.where(better, candidate, lowest)
+            taken = jnp.where(better, fraction, taken)
+            damping = jnp.where(better, factor * state.damping, damping)
+        return taken * step, DampedNewtonState(damping=damping)
 
     return optax.GradientTransformationExtraArgs(init, update)

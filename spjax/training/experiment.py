@@ -57,22 +57,27 @@ class Experiment:
     def evaluate(self, state: "RunState", key: PRNGKeyArray) -> "Evaluation":
         """Returns the performance of the stochastic policy on fresh episodes of the target distribution."""
         key_contexts, key_episodes = jax.random.split(key)
-        contexts = jax.vmap(self.target.sample)(jax.random.split(key_contexts, self.evaluation_episodes))
-        outcome = self.play(state, key_episodes, self.env.context_space.clip(contexts))
+        contexts = self.target_contexts(key_contexts, self.evaluation_episodes)
+        outcome, _ = self.play(state, key_episodes, contexts)
         return Evaluation(
             discounted_return=outcome.discounted_return.mean(),
             episode_return=outcome.episode_return.mean(),
             success_rate=outcome.success.mean(dtype=float),
         )
 
-    def play(self, state: "RunState", key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> "Outcome":
-        """Returns one episode of the stochastic policy in each context; nothing of the state changes."""
+    def play(
+        self, state: "RunState", key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
+    ) -> tuple["Outcome", Float[Array, "time episode 2"]]:
+        """Returns one episode of the stochastic policy in each context, and its path; nothing of the state changes.
+
+        The path has the env's `trace` after 0, 1, ... horizon control steps; rows past the episode's length mean nothing.
+        """
         key_reset, key_steps = jax.random.split(key)
         env_states = jax.vmap(self.env.reset)(jax.random.split(key_reset, contexts.shape[0]), contexts)
         zeros = jnp.zeros(contexts.shape[0])
         blank = Outcome(zeros, zeros, zeros.astype(bool), zeros.astype(bool), zeros.astype(jnp.int32))
 
-        def environment_step(carry: tuple[Any, Outcome], key: Array) -> tuple[tuple[Any, Outcome], None]:
+        def environment_step(carry: tuple[Any, Outcome], key: Array) -> tuple[tuple[Any, Outcome], Array]:
             env_states, outcome = carry
             key_act, key_env = jax.random.split(key)
             actions = self.agent.act(state.agent_state, self.env, key_act, env_states.observation)
@@ -81,16 +86,21 @@ class Experiment:
             reward = jnp.where(running & jnp.isfinite(after.reward), after.reward, 0.0)
             outcome = Outcome(
                 episode_return=outcome.episode_return + reward,
-                discounted_return=outcome.discounted_return + self.agent.discount ** env_states.time_step * reward,
+                discounted_return=outcome.discounted_return + self.agent.discount**env_states.time_step * reward,
                 success=jnp.where(running, after.success, outcome.success),
                 ended=outcome.ended | after.terminated | after.truncated,
                 length=outcome.length + running,
             )
-            return (after, outcome), None
+            return (after, outcome), trace(after)
 
         keys = jax.random.split(key_steps, self.env.horizon)
-        (_, outcome), _ = jax.lax.scan(environment_step, (env_states, blank), keys)
-        return outcome
+        trace = jax.vmap(self.env.trace)
+        (_, outcome), path = jax.lax.scan(environment_step, (env_states, blank), keys)
+        return outcome, jnp.concatenate([trace(env_states)[None], path])
+
+    def target_contexts(self, key: PRNGKeyArray, count: int) -> Float[Array, "count dim"]:
+        """Returns contexts of the target distribution, clipped to the bounds."""
+        return self.env.context_space.clip(jax.vmap(self.target.sample)(jax.random.split(key, count)))
 
     def sample_contexts(self, state: "RunState", key: PRNGKeyArray, count: int) -> Float[Array, "count dim"]:
         """Returns contexts of the teacher's current distribution."""

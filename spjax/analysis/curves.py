@@ -1,0 +1,150 @@
+"""Curves over the iterations: return on the target tasks, KL to the target distribution, alpha."""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from spjax.analysis import statistics
+from spjax.analysis.paper import PAPER, Estimate
+from spjax.analysis.run import Group, Run
+from spjax.analysis.style import NEUTRAL, legend_below, series_style, settings_label, styled
+
+Spread = Literal["standard-error", "quantiles"]
+Metric = Literal["discounted_return", "episode_return", "success_rate"]
+
+_METRIC_LABELS: dict[Metric, str] = {
+    "discounted_return": "discounted return on target tasks",
+    "episode_return": "episode return on target tasks",
+    "success_rate": "success rate on target tasks",
+}
+_SPREAD_LABELS: dict[Spread, str] = {
+    "standard-error": "mean ± 2 standard errors",
+    "quantiles": "median and 10–90 % quantiles",
+}
+
+
+class _Series(NamedTuple):
+    run: Run
+    group: Group
+    label: str
+    color: object
+    dashes: str
+
+
+@styled
+def learning_curve(
+    runs: Sequence[Run], labels: Sequence[str], metric: Metric = "discounted_return", spread: Spread = "standard-error"
+) -> Figure:
+    """Returns the performance on the target tasks over the iterations, one curve a run and swept value.
+
+    Where the paper has a final value for the method, it is a dashed line in the colour of the curve, with a diamond and
+    its standard error at the end.
+
+    Args:
+        runs: the runs to compare.
+        labels: a legend entry a run.
+        metric: which evaluation column.
+        spread: the shaded band over seeds: the paper's step-based or its episodic convention.
+    """
+    figure, axes = _canvas()
+    for series in _series(runs, labels):
+        curves = series.run.evaluation_curves(metric, series.group)
+        _draw_band(axes, series, curves.iterations, _band(curves.values, spread))
+        published = PAPER.get(series.run.config.method)
+        if published and metric == "discounted_return" and not series.group.settings:
+            _draw_paper(axes, series, published.final)
+    axes.set_ylabel(_METRIC_LABELS[metric])
+    axes.set_ylim(bottom=min(0.0, axes.dataLim.y0))
+    if metric == "success_rate":
+        axes.set_ylim(0.0, 1.02)
+    _finish(figure, axes, runs, _SPREAD_LABELS[spread])
+    return figure
+
+
+@styled
+def kl_to_target_curve(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
+    """Returns KL(p || target) of the teacher's distribution over the iterations, nats, on a logarithmic axis."""
+    figure, axes = _canvas()
+    for series in _series(runs, labels):
+        curves = series.run.metric_curves("teacher.kl_to_target", series.group)
+        _draw_band(axes, series, curves.iterations, statistics.quantiles(curves.values))
+    axes.set_yscale("log")
+    axes.set_ylabel("KL to the target distribution [nats]")
+    _finish(figure, axes, runs, _SPREAD_LABELS["quantiles"])
+    return figure
+
+
+@styled
+def alpha_curve(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
+    """Returns the weight alpha of the target over the iterations; logarithmic, but linear near 0, where it starts."""
+    figure, axes = _canvas()
+    smallest = np.inf
+    for series in _series(runs, labels):
+        curves = series.run.metric_curves("teacher.alpha", series.group)
+        smallest = min(smallest, curves.values[curves.values > 0].min(initial=np.inf))
+        _draw_band(axes, series, curves.iterations, statistics.quantiles(curves.values))
+    axes.set_yscale("symlog", linthresh=10 ** np.floor(np.log10(smallest)) if np.isfinite(smallest) else 1.0)
+    axes.set_ylim(bottom=0.0)
+    axes.set_ylabel("weight $\\alpha$ of the target")
+    _finish(figure, axes, runs, _SPREAD_LABELS["quantiles"])
+    return figure
+
+
+def _canvas() -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(8.0, 4.6), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _series(runs: Sequence[Run], labels: Sequence[str]) -> Iterator[_Series]:
+    """Yields each run's lanes by swept settings, with the style of its curve."""
+    if len(runs) != len(labels):
+        raise ValueError(f"one label a run is needed, got {len(labels)} labels for {len(runs)} runs")
+    pairs = [(run, group, label) for run, label in zip(runs, labels, strict=True) for group in run.groups()]
+    for index, (run, group, label) in enumerate(pairs):
+        swept = settings_label(group.settings)
+        name = ", ".join(part for part in ("" if swept and len(runs) == 1 else label, swept) if part)
+        num_frozen = run.num_frozen(group)
+        name += f", {num_frozen} of {len(group.lanes)} frozen" if num_frozen else ""
+        yield _Series(run, group, name, *series_style(index, len(pairs)))
+
+
+def _band(values: Float[np.ndarray, "seed point"], spread: Spread) -> statistics.Band:
+    return statistics.quantiles(values) if spread == "quantiles" else statistics.two_standard_errors(values)
+
+
+def _draw_band(axes: Axes, series: _Series, iterations: np.ndarray, band: statistics.Band) -> None:
+    axes.fill_between(iterations, band.low, band.high, color=series.color, alpha=0.18, linewidth=0)
+    axes.plot(iterations, band.middle, color=series.color, linestyle=series.dashes, label=series.label)
+
+
+def _draw_paper(axes: Axes, series: _Series, paper: Estimate) -> None:
+    axes.axhline(paper.mean, color=series.color, linestyle=(0, (5, 4)), linewidth=1.2)
+    axes.errorbar(
+        series.run.config.num_iterations,
+        paper.mean,
+        paper.standard_error,
+        fmt="D",
+        color=series.color,
+        markersize=6,
+        capsize=3,
+        linewidth=1.2,
+        zorder=3,
+        clip_on=False,
+        label=f"paper: {paper.mean:.2f} ± {paper.standard_error:.2f}",
+    )
+
+
+def _finish(figure: Figure, axes: Axes, runs: Sequence[Run], caption: str) -> None:
+    steps = {run.config.steps_per_iteration for run in runs}
+    each = f" of {steps.pop():,} environment steps" if len(steps) == 1 else ""
+    axes.set_xlabel(f"iterations{each}")
+    axes.set_xlim(left=0)
+    counts = sorted({len(group.lanes) for run in runs for group in run.groups()})
+    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    axes.set_title(f"{caption}, {seeds} seed{'' if counts == [1] else 's'}", loc="left", color=NEUTRAL, fontsize=10)
+    handles, _ = axes.get_legend_handles_labels()
+    legend_below(figure, handles)

@@ -1,0 +1,166 @@
+"""Where the curriculum is (context samples at several iterations) and what the trained agent does (trajectories)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+
+from spjax.analysis.run import Group, Run
+from spjax.analysis.style import BAD, GOOD, MARK, NEUTRAL, PALETTE, axis_label, legend_below, styled
+
+PAPER_ITERATIONS = (0, 20, 30, 50, 65, 120)  # Figure with the 2-D point mass
+NUM_PANELS = 6
+TARGET_LOOK: dict[str, Any] = {
+    "marker": "*",
+    "markersize": 13,
+    "markerfacecolor": "none",
+    "markeredgecolor": MARK,
+    "markeredgewidth": 1.2,
+}
+WALL_LOOK: dict[str, Any] = {"color": MARK, "linewidth": 4, "solid_capstyle": "butt"}
+SUCCESS_LOOK: dict[str, Any] = {"color": GOOD, "linestyle": "solid"}
+FAILURE_LOOK: dict[str, Any] = {"color": BAD, "linestyle": (0, (4, 1.5))}
+NUM_LANES = 4  # as in the paper: more colours cannot be told apart
+
+
+@styled
+def context_snapshots(run: Run, group: Group, iterations: Sequence[int] = PAPER_ITERATIONS) -> Figure:
+    """Returns samples of the teacher's distribution: a column an iteration, a row a pair of context dimensions.
+
+    The horizontal axis is the first context dimension, the rows are the others. Colours are seeds, the star is the
+    target mean, the box shows the bounds.
+
+    Args:
+        run: a run whose contexts have two or more dimensions.
+        group: the lanes to draw from; up to four of them, evenly spread.
+        iterations: those that were evaluated are drawn, or six evenly spaced ones if fewer than two were.
+    """
+    space = run.config.context_space
+    dim = len(space.names)
+    if dim < 2:
+        raise ValueError(f"context snapshots need two or more context dimensions, {run.config.env} has {dim}")
+    shown = _available(run, iterations)
+    lanes = _evenly_spaced(group.lanes, NUM_LANES)
+    contexts = _contexts(run, shown, lanes)
+
+    rows = dim - 1
+    figure = Figure(figsize=(1.6 * len(shown) + 0.6, 1.75 * rows + 0.8), layout="constrained")
+    panels = figure.subplots(rows, len(shown), sharex=True, sharey="row", squeeze=False)
+    for column, iteration in enumerate(shown):
+        for row in range(rows):
+            axes = panels[row, column]
+            _draw_frame(axes, run, row + 1)
+            for lane, color in zip(lanes, PALETTE, strict=False):
+                points = contexts[lane, iteration]
+                axes.scatter(points[:, 0], points[:, row + 1], s=12, color=color, alpha=0.75, linewidths=0, zorder=3)
+        panels[0, column].set_title(f"iteration {iteration}")
+    for row in range(rows):
+        panels[row, 0].set_ylabel(axis_label(space.names[row + 1], space.units[row + 1]))
+    figure.supxlabel(axis_label(space.names[0], space.units[0]), fontsize=11)
+    seeds = [run.config.lanes[lane].seed for lane in lanes]
+    handles = [_dot(color, f"seed {seed}") for seed, color in zip(seeds, PALETTE, strict=False)]
+    handles.append(Line2D([], [], linestyle="", label="target", **TARGET_LOOK))
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), handletextpad=0.2, columnspacing=1.4)
+    return figure
+
+
+@styled
+def trajectory_picture(run: Run, group: Group) -> Figure:
+    """Returns the paths of the trained agents on the target task, with walls, start and goal; failures stand out.
+
+    Raises:
+        ValueError: the run has stored no trajectories.
+    """
+    if run.trajectories is None:
+        raise ValueError(f"{run.path} has no trajectories yet; they are written when the run ends")
+    episodes = [row for row in run.trajectories.to_pylist() if row["lane"] in group.lanes]
+    successes = [row for row in episodes if row["success"]]
+    failures = [row for row in episodes if not row["success"]]
+    figure = Figure(figsize=(7.0, 6.2), layout="constrained")
+    axes = figure.add_subplot()
+    for line in run.config.scenery:
+        axes.plot(*np.transpose(line), **WALL_LOOK, zorder=2)
+    _draw_paths(axes, successes, SUCCESS_LOOK, zorder=3)
+    _draw_paths(axes, failures, FAILURE_LOOK, zorder=4)
+    for row in failures:
+        axes.plot(row["x"][-1], row["y"][-1], "x", color=BAD, markersize=6, markeredgewidth=1.6, zorder=5)
+    handles = [
+        Line2D([], [], label=f"success: {len(successes)}", **SUCCESS_LOOK),
+        Line2D([], [], label=f"failure, × where it ended: {len(failures)}", **FAILURE_LOOK),
+        Line2D([], [], label="wall", **WALL_LOOK),
+        *_draw_ends(axes, run, episodes),
+    ]
+    axes.set_aspect("equal")
+    axes.set_xlabel("x [m]")
+    axes.set_ylabel("y [m]")
+    seeds = len({row["lane"] for row in episodes})
+    title = f"{len(episodes)} episodes of {seeds} seed{'' if seeds == 1 else 's'} on the target task"
+    axes.set_title(title, loc="left", color=NEUTRAL, fontsize=10)
+    legend_below(figure, handles)
+    return figure
+
+
+def _draw_paths(axes: Axes, episodes: list[dict[str, Any]], look: dict[str, Any], zorder: int) -> None:
+    """Draws the paths, the fainter the more there are."""
+    opacity = float(np.clip(15 / max(len(episodes), 1), 0.2, 0.8))
+    for row in episodes:
+        axes.plot(row["x"], row["y"], linewidth=1.0, alpha=opacity, zorder=zorder, **look)
+
+
+def _evenly_spaced(items: Sequence[int], count: int) -> list[int]:
+    """Returns up to ``count`` of the items, the first and the last among them."""
+    positions = np.linspace(0, len(items) - 1, min(count, len(items)))
+    return [items[round(position)] for position in positions]
+
+
+def _available(run: Run, iterations: Sequence[int]) -> list[int]:
+    evaluated = sorted(set(run.evaluation["iteration"].to_pylist()))
+    wanted = [iteration for iteration in iterations if iteration in evaluated]
+    return wanted if len(wanted) > 1 else _evenly_spaced(evaluated, NUM_PANELS)
+
+
+def _contexts(
+    run: Run, iterations: Sequence[int], lanes: Sequence[int]
+) -> dict[tuple[int, int], Float[np.ndarray, "sample dim"]]:
+    """Returns the sampled contexts by lane and iteration."""
+    dim = len(run.config.context_space.names)
+    rows = run.evaluation.select(["lane", "iteration", "contexts"])
+    rows = rows.filter(pc.field("iteration").isin(list(iterations)) & pc.field("lane").isin(list(lanes)))
+    return {(row["lane"], row["iteration"]): np.reshape(row["contexts"], (-1, dim)) for row in rows.to_pylist()}
+
+
+def _draw_frame(axes: Axes, run: Run, dimension: int) -> None:
+    """Draws the bounds and the target of the first and the given context dimension."""
+    space, target = run.config.context_space, run.config.target
+    low, high = np.array(space.lower)[[0, dimension]], np.array(space.upper)[[0, dimension]]
+    size, margin = high - low, 0.08 * (high - low)
+    axes.add_patch(Rectangle(tuple(low), *size, fill=False, edgecolor=NEUTRAL, linewidth=1.0))
+    axes.set_xlim(low[0] - margin[0], high[0] + margin[0])
+    axes.set_ylim(low[1] - margin[1], high[1] + margin[1])
+    axes.set_xticks([low[0], (low[0] + high[0]) / 2, high[0]])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.plot(target.mean[0], target.mean[dimension], zorder=4, clip_on=False, **TARGET_LOOK)
+
+
+def _dot(color: str, label: str) -> Line2D:
+    return Line2D([], [], marker="o", linestyle="", markersize=5, color=color, label=label)
+
+
+def _draw_ends(axes: Axes, run: Run, episodes: list[dict[str, Any]]) -> list[Line2D]:
+    """Marks start and goal, and returns their legend entries."""
+    ends = [(episodes[0]["x"][0], episodes[0]["y"][0], "o", "start")] if episodes else []
+    ends += [(*run.config.goal, "*", "goal")] if run.config.goal else []
+    handles = []
+    for x, y, marker, label in ends:
+        size = 15 if marker == "*" else 9
+        look: dict[str, Any] = {"marker": marker, "markersize": size, "color": "white", "markeredgecolor": MARK}
+        axes.plot(x, y, linestyle="", zorder=6, **look)
+        handles.append(Line2D([], [], linestyle="", label=label, **look))
+    return handles

@@ -1,0 +1,79 @@
+"""The common look of all pictures: sizes, fonts, colours, and saving without a display."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+
+DPI = 150
+LEGEND_CHARACTERS = 100  # a line, at the legend's font and the width of the pictures
+# Okabe and Ito's palette, told apart by colour-blind readers; the faint yellow is left out
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("solid", "dashed", "dashdot", "dotted")
+GOOD, BAD, NEUTRAL, MARK = "#0072B2", "#D55E00", "#555555", "#000000"
+
+SYMBOLS: Mapping[str, str] = {
+    "teacher.kl_proportion": "$\\zeta$",
+    "teacher.offset": "$K_\\alpha$",
+    "teacher.performance_bound": "$V_{LB}$",
+    "teacher.max_kl": "$\\epsilon$",
+}
+
+_RC: dict[Any, Any] = {
+    "font.size": 11,
+    "axes.titlesize": 11,
+    "axes.labelsize": 11,
+    "legend.fontsize": 10,
+    "xtick.labelsize": 10,
+    "ytick.labelsize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#555555",
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "lines.linewidth": 2.0,
+    "legend.frameon": False,
+    "figure.facecolor": "white",
+    "mathtext.fontset": "dejavusans",
+}
+
+styled = matplotlib.rc_context(_RC)  # decorates the functions that draw
+
+
+def series_style(index: int, count: int) -> tuple[object, str]:
+    """Returns (colour, line style) of one series; many series, which are swept values, get an ordered scale."""
+    if count <= len(PALETTE):
+        return PALETTE[index], DASHES[index % len(DASHES)]
+    return matplotlib.colormaps["viridis"](0.92 * index / (count - 1)), "solid"
+
+
+def settings_label(settings: Mapping[str, float]) -> str:
+    """Returns for example "ζ = 0.8, K_α = 20" in the paper's symbols, where there is one."""
+    return ", ".join(f"{SYMBOLS.get(name, name.rpartition('.')[2])} = {value:g}" for name, value in settings.items())
+
+
+def axis_label(name: str, unit: str) -> str:
+    """Returns "name [unit]", without brackets for a dimensionless quantity."""
+    return name if unit == "1" else f"{name} [{unit}]"
+
+
+def legend_below(figure: Figure, handles: Sequence[Artist]) -> None:
+    """Puts the legend under the axes, where it hides nothing and leaves them the full width."""
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    columns = max(1, min(len(handles), LEGEND_CHARACTERS // (longest + 8)))
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, columnspacing=1.6)
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Writes a PNG at README resolution, whole or not at all, and returns its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    figure.savefig(temporary, dpi=DPI, format="png", bbox_inches="tight", pad_inches=0.06)
+    os.replace(temporary, path)
+    return path

@@ -1,0 +1,67 @@
+"""The point-mass experiments (Klink et al., 2021, Section 6 and the appendix "Experimental Details").
+
+The printed text ("article") differs from the published results in these points:
+
+    dynamics                a = F - mu v                a = 1.5 F - mu v + noise
+    trust region            KL(new || old)              KL(old || new)
+    alpha is zero for       K_alpha updates             K_alpha - 1 updates
+    PPO value coefficient   library default 0.5         1.0
+    PPO gradient clipping   library default 0.5         none
+
+The paper prints no epsilon; both variants use the released 0.05. The published learner steps a single environment 2048 times
+an iteration; here 16 slots take 128 steps each, which gives the same number of steps, episodes and updates.
+"""
+
+import dataclasses
+
+from spjax import envs
+from spjax.agents import PPO
+from spjax.teachers import Random, SelfPaced, Target, Teacher
+from spjax.training.config import RunConfig
+
+K_ALPHA = {"ppo": 10}
+ZETA = {"ppo": 1.6}
+
+
+def config(env_name: str, agent: str, teacher: str, schedule: str | None, variant: str) -> RunConfig:
+    """Returns one experiment of the point mass; the names are checked by `spjax.presets.preset`."""
+    article = variant == "article"
+    env = envs.make(env_name)
+    assert isinstance(env, envs.PointMass)
+    if article:
+        env = dataclasses.replace(env, force_gain=1.0, noise_std=0.0)
+    learner = PPO(
+        bootstrap_time_limit=False,
+        value_coefficient=0.5 if article else 1.0,
+        max_grad_norm=0.5 if article else float("inf"),
+    )
+    return RunConfig(
+        env=env,
+        agent=learner,
+        teacher=_teacher(env, agent, teacher, schedule, article),
+        agent_name=agent,
+        teacher_name=teacher,
+        variant=variant,
+    )
+
+
+def _teacher(env: envs.PointMass, agent: str, teacher: str, schedule: str | None, article: bool) -> Teacher:
+    if teacher == "random":
+        return Random()
+    if teacher == "default":
+        return Target(env.target_mean, env.target_std)
+    return SelfPaced(
+        target_mean=env.target_mean,
+        target_std=env.target_std,
+        initial_mean=env.initial_mean,
+        initial_std=env.initial_std,
+        schedule="bound" if schedule == "bound" else "proportion",
+        kl_direction="new-old" if article else "old-new",
+        warmup=5,
+        offset=K_ALPHA[agent] + article,
+        kl_proportion=ZETA[agent],
+        performance_bound=3.5,
+        max_kl=0.05,
+        std_floor=(0.2, 0.1875, 0.1)[: env.dimensions],
+        floor_kl=8000.0,
+    )

@@ -1,0 +1,68 @@
+"""Checkpoints of the whole state, by Orbax: written under a temporary name and renamed, so they are there or they are not."""
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+
+logging.getLogger("absl").setLevel(logging.ERROR)  # Orbax reports every save
+
+
+class Checkpoints:
+    """The checkpoints of one run folder, named by the iterations completed; the newest two stay."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.absolute()
+        self._saver = ocp.StandardCheckpointer()
+
+    def save(self, iteration: int, state: Any) -> None:
+        """Writes the state (host arrays) in the background; an earlier save is finished first."""
+        self.wait()
+        for old in self.iterations()[:-1]:
+            shutil.rmtree(self._folder / f"{old:06d}", ignore_errors=True)
+        self._saver.save(self._folder / f"{iteration:06d}", state, force=True)
+
+    def wait(self) -> None:
+        """Returns when everything is on disk; raises what a save in the background met."""
+        self._saver.wait_until_finished()
+
+    def close(self) -> None:
+        """Finishes and releases the writer."""
+        self._saver.close()
+
+    def iterations(self) -> list[int]:
+        """Returns the iterations with a complete checkpoint, oldest first."""
+        if not self._folder.is_dir():
+            return []
+        return sorted(int(path.name) for path in self._folder.iterdir() if path.name.isdigit())
+
+    def restore(self, iteration: int, like: Any) -> Any:
+        """Returns the state as host arrays with the structure, shapes and dtypes of `like`.
+
+        Raises:
+            ValueError: the checkpoint does not fit, or cannot be read.
+        """
+        path = self._folder / f"{iteration:06d}"
+        blank = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like)
+        try:
+            return self._saver.restore(path, target=blank)
+        except Exception as error:
+            raise ValueError(f"checkpoint {path} cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def without_keys(tree: Any) -> Any:
+    """Returns the tree with typed keys replaced by their raw data."""
+    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree)
+
+
+def with_keys(tree: Any, like: Any) -> Any:
+    """Returns the tree with raw data wrapped as typed keys where `like` has them."""
+    return jax.tree.map(lambda leaf, ref: jax.random.wrap_key_data(leaf) if _is_key(ref) else leaf, tree, like)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)

@@ -1,0 +1,160 @@
+"""What a run is, in full: the configuration that a run folder keeps and that `resume` needs.
+
+Everything is checked here, in words, before anything compiles.
+"""
+
+import dataclasses
+import difflib
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from spjax import teachers
+from spjax.agents import PPO
+from spjax.contexts import Gaussian
+from spjax.envs.base import Env
+from spjax.training.experiment import Experiment
+
+AGENTS: dict[str, type] = {"ppo": PPO}
+TEACHERS: dict[str, type] = {"self-paced": teachers.SelfPaced, "default": teachers.Target, "random": teachers.Random}
+VARIANTS = ("published", "article")
+
+Setting = float | int | tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """A sweep: one experiment, the seeds, and the traced settings to vary. Presets make them."""
+
+    env: Env
+    agent: Any
+    teacher: Any
+    agent_name: str
+    teacher_name: str
+    variant: str = "published"
+    target_mean: tuple[float, ...] = ()  # of the evaluation, context units; () for the task's published target
+    target_std: tuple[float, ...] = ()
+    seeds: tuple[int, ...] = (1,)
+    over: Mapping[str, tuple[Setting, ...]] = dataclasses.field(default_factory=dict)  # dotted name -> values
+    num_iterations: int = 400
+    evaluate_every: int = 5  # iterations between evaluations and checkpoints
+    evaluation_episodes: int = 50
+
+    def check(self) -> None:
+        """Checks everything.
+
+        Raises:
+            ValueError: one sentence that names the value and what would be right.
+        """
+        for field in ("num_iterations", "evaluate_every", "evaluation_episodes"):
+            if getattr(self, field) < 1:
+                raise ValueError(f"{field} must be at least 1, got {getattr(self, field)}")
+        if not self.seeds:
+            raise ValueError("at least one seed is needed, got none")
+        if min(self.seeds) < 0 or max(self.seeds) >= 2**32:
+            raise ValueError(f"seeds must lie in [0, 2^32), got {min(self.seeds)}..{max(self.seeds)}")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"each seed may be given once, got {list(self.seeds)}")
+        _check_finite("agent", self.agent)
+        _check_finite("teacher", self.teacher)
+        for lane in self.lanes():
+            agent, teacher = self._with_settings(lane.settings)
+            agent.check()
+            teacher.check(self.env.context_space)
+        target = teachers.Target(*self.target)
+        target.check(self.env.context_space)
+
+    @property
+    def target(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and standard deviation of the distribution that the result is measured on."""
+        mean = self.target_mean or getattr(self.teacher, "target_mean", ()) or self.env.target_mean
+        std = self.target_std or getattr(self.teacher, "target_std", ()) or self.env.target_std
+        return tuple(mean), tuple(std)
+
+    def lanes(self) -> list["Lane"]:
+        """Returns every run of the sweep: the grid of settings times the seeds, seeds running fastest."""
+        grid = [dict(zip(self.over, values, strict=True)) for values in itertools.product(*self.over.values())]
+        return [Lane(seed, settings) for settings in grid for seed in self.seeds]
+
+    def experiments(self) -> Experiment:
+        """Returns the experiment with a leading lane axis on every leaf, on the host."""
+        stacked = [self._experiment(lane.settings) for lane in self.lanes()]
+        return jax.tree.map(lambda *leaves: np.stack([_as_leaf(leaf) for leaf in leaves]), *stacked)
+
+    def _experiment(self, settings: Mapping[str, Setting]) -> Experiment:
+        agent, teacher = self._with_settings(settings)
+        mean, std = self.target
+        return Experiment(
+            agent=agent,
+            teacher=teacher,
+            target=Gaussian(mean=np.asarray(mean, np.float32), chol=np.diag(np.asarray(std, np.float32))),
+            env=self.env,
+            evaluation_episodes=self.evaluation_episodes,
+        )
+
+    def _with_settings(self, settings: Mapping[str, Setting]) -> tuple[Any, Any]:
+        parts = {"agent": self.agent, "teacher": self.teacher}
+        for name, value in settings.items():
+            part, _, field = name.partition(".")
+            _check_traced(name, parts.get(part), field)
+            _check_number(name, value)
+            parts[part] = dataclasses.replace(parts[part], **{field: value})
+        return parts["agent"], parts["teacher"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Lane:
+    """One run of a sweep."""
+
+    seed: int
+    settings: Mapping[str, Setting]
+
+
+def traced_settings(part: Any) -> tuple[str, ...]:
+    """Returns the names of the settings of an agent or teacher that a sweep may vary without recompiling."""
+    return tuple(f.name for f in dataclasses.fields(part) if f.metadata.get("pytree_node", True))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Returns the tail of an error message: the nearest known name, or all of them."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+
+
+def _check_traced(name: str, part: Any, field: str) -> None:
+    if part is None or not field:
+        raise ValueError(f"cannot sweep over {name!r}: settings are named agent.<setting> or teacher.<setting>")
+    prefix = name.partition(".")[0]
+    if field not in {f.name for f in dataclasses.fields(part)}:
+        known = [f"{prefix}.{setting}" for setting in traced_settings(part)]
+        raise ValueError(f"unknown setting {name!r}; {nearest(name, known)}")
+    if field not in traced_settings(part):
+        raise ValueError(
+            f"cannot sweep over {name!r}: it shapes the compiled program, so each value needs a run of its own"
+        )
+
+
+def _check_number(name: str, value: Any) -> None:
+    for number in value if isinstance(value, tuple) else (value,):
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise ValueError(f"{name} needs a number, got {number!r}")
+        if math.isnan(number):
+            raise ValueError(f"{name} must not be NaN")
+
+
+def _check_finite(prefix: str, part: Any) -> None:
+    for field in traced_settings(part):
+        value = getattr(part, field)
+        if value is not None:
+            _check_number(f"{prefix}.{field}", tuple(value) if isinstance(value, list | tuple) else value)
+
+
+def _as_leaf(value: Any) -> np.ndarray:
+    """Returns a Python number in the dtype that JAX would give it."""
+    array = np.asarray(value)
+    return array.astype(np.int32 if array.dtype.kind == "i" else np.float32)

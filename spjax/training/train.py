@@ -1,0 +1,232 @@
+"""The host loop: run a chunk, write what came out, save, show; and the same from where a run folder stops."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+
+from spjax.training import run_folder
+from spjax.training.checkpoint import Checkpoints, with_keys, without_keys
+from spjax.training.config import RunConfig
+from spjax.training.experiment import Metrics, RunState
+from spjax.training.program import Program, Snapshot, use_all_cores
+from spjax.training.progress import SweepProgress
+from spjax.training.trajectories import trajectories
+
+
+class Interrupted(Exception):
+    """Ctrl-C was pressed; the run is saved and can be resumed."""
+
+
+def train(config: RunConfig, folder: str | Path, *, progress: bool = True, command: str = "spjax.train") -> Path:
+    """Trains every lane of a sweep and returns its run folder.
+
+    Raises:
+        ValueError: the configuration is wrong, or the folder exists and is not empty.
+        Interrupted: Ctrl-C; the run folder holds everything up to the last chunk.
+        OSError: the run folder cannot be written, for example because the disk is full; what was saved before stays.
+    """
+    folder = Path(folder)
+    config.check()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} exists already; resume it, or choose another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    use_all_cores()
+    run_folder.write_config(folder, config, command)
+    return _run(config, folder, progress)
+
+
+def resume(folder: str | Path, *, progress: bool = True) -> Path:
+    """Continues a run from its newest checkpoint; a finished run is left as it is.
+
+    The resumed run ends with the same bits as an undisturbed one on the same kind of device.
+
+    Raises:
+        ValueError: the folder is missing, half-written or from another version.
+        Interrupted, OSError: as for `train`.
+    """
+    folder = Path(folder)
+    config = run_folder.read_config(folder)
+    config.check()
+    use_all_cores()
+    return _run(config, folder, progress)
+
+
+def restore(folder: str | Path) -> tuple[RunConfig, Program, RunState]:
+    """Returns a run's configuration, its program and its newest state, on the devices.
+
+    Raises:
+        ValueError: no run folder, or no checkpoint that can be read.
+    """
+    folder = Path(folder)
+    config = run_folder.read_config(folder)
+    use_all_cores()
+    program = Program.of(config.experiments())
+    checkpoints = Checkpoints(folder / "checkpoints")
+    state = _newest(checkpoints, program)
+    checkpoints.close()
+    if state is None:
+        raise ValueError(f"{folder} has no checkpoint yet; resume it first")
+    return config, program, state
+
+
+def _run(config: RunConfig, folder: Path, progress: bool) -> Path:
+    console = Console()
+    with run_folder.locked(folder), _first_interrupt() as interrupted:
+        program = Program.of(config.experiments())
+        writer = _Writer(folder, config)
+        states = writer.restore(program)
+        with SweepProgress(config.num_iterations, writer.iteration, console, progress) as bar:
+            bar.note(f"{len(config.lanes())} runs on {program.mesh.size} devices; compiling")
+            try:
+                states = _loop(config, program, writer, states, bar, interrupted)
+            finally:
+                writer.close()
+            writer.finish(program, states)
+    return folder
+
+
+def _loop(
+    config: RunConfig,
+    program: Program,
+    writer: "_Writer",
+    states: RunState | None,
+    bar: SweepProgress,
+    interrupted: threading.Event,
+) -> RunState:
+    """Runs what is left of the run and returns the final states."""
+    chunk, writer.compile_seconds = program.compile(config.evaluate_every)
+    bar.note(f"compiled in {writer.compile_seconds:.0f} s")
+    if states is None:
+        states = program.init([lane.seed for lane in config.lanes()])
+        states, _, snapshot = chunk(states, 0)
+        writer.evaluation(0, snapshot)
+        writer.save(0, program, states)
+    while writer.iteration < config.num_iterations:
+        count = min(config.evaluate_every, config.num_iterations - writer.iteration)
+        states, metrics, snapshot = chunk(states, count)
+        writer.chunk(writer.iteration + count, metrics, snapshot)
+        writer.save(writer.iteration + count, program, states)
+        bar.update(writer.iteration, metrics, snapshot)
+        if interrupted.is_set() and writer.iteration < config.num_iterations:
+            raise Interrupted(f"stopped at iteration {writer.iteration}; continue with: spjax resume {writer.folder}")
+    return states
+
+
+def _newest(checkpoints: Checkpoints, program: Program) -> RunState | None:
+    """Returns the newest state that can be read, on the devices; a damaged checkpoint falls back to the one before."""
+    error: ValueError | None = None
+    like = program.abstract_state()
+    raw = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((program.num_lanes, *leaf.shape[1:]), leaf.dtype),
+        jax.eval_shape(without_keys, like),
+    )
+    for iteration in reversed(checkpoints.iterations()):
+        try:
+            return with_keys(program.to_devices(checkpoints.restore(iteration, raw)), like)
+        except ValueError as unreadable:
+            error = unreadable
+    if error is not None:
+        raise error
+    return None
+
+
+class _Writer:
+    """Writes a run folder, in an order in which a kill at any moment loses at most one chunk."""
+
+    def __init__(self, folder: Path, config: RunConfig) -> None:
+        self.folder = folder
+        self.iteration = 0  # with a checkpoint
+        self.compile_seconds = 0.0
+        self._config = config
+        self._lanes = config.lanes()
+        self._checkpoints = Checkpoints(folder / "checkpoints")
+        self._start = time.perf_counter()
+
+    @property
+    def finished(self) -> bool:
+        return (self.folder / "summary.json").is_file()
+
+    def restore(self, program: Program) -> RunState | None:
+        """Returns the states to go on from, and removes what was written after them."""
+        states = _newest(self._checkpoints, program)
+        self.iteration = -1 if states is None else int(states.iteration[0])
+        run_folder.discard_after(self.folder, self.iteration)
+        self.iteration = max(self.iteration, 0)
+        return states
+
+    def chunk(self, iteration: int, metrics: Metrics, snapshot: Snapshot) -> None:
+        count = metrics.frozen.shape[1]
+        numbers = np.tile(np.arange(iteration - count + 1, iteration + 1, dtype=np.int32), len(self._lanes))
+        columns = {
+            **run_folder.lane_columns(self._lanes, count),
+            "iteration": numbers,
+            "environment_steps": numbers.astype(np.int64) * self._config.agent.num_envs * self._config.agent.num_steps,
+            **run_folder.tidy(metrics),
+        }
+        run_folder.write_table(self.folder / "metrics" / f"{iteration:06d}.parquet", pa.table(columns))
+        self.evaluation(iteration, snapshot)
+
+    def evaluation(self, iteration: int, snapshot: Snapshot) -> None:
+        columns = {
+            **run_folder.lane_columns(self._lanes, 1),
+            "iteration": np.full(len(self._lanes), iteration, np.int32),
+            **run_folder.tidy(jax.tree.map(lambda leaf: leaf[:, None], snapshot.evaluation)),
+            "contexts": run_folder.column(snapshot.contexts[:, None]),
+        }
+        run_folder.write_table(self.folder / "evaluation" / f"{iteration:06d}.parquet", pa.table(columns))
+
+    def save(self, iteration: int, program: Program, states: RunState) -> None:
+        self._checkpoints.save(iteration, program.to_host(without_keys(states)))
+        self.iteration = iteration
+
+    def finish(self, program: Program, states: RunState) -> None:
+        """Writes trajectories and the summary."""
+        run_folder.write_table(self.folder / "trajectories.parquet", trajectories(program, states, self._lanes))
+        frozen_at = np.asarray(states.frozen_at)[: program.num_lanes]
+        run_folder.write_json(
+            self.folder / "summary.json",
+            {
+                "finished": True,
+                "wall_seconds": round(time.perf_counter() - self._start, 3),
+                "compile_seconds": round(self.compile_seconds, 3),
+                "frozen": [
+                    {"lane": lane, "seed": self._lanes[lane].seed, "iteration": int(iteration)}
+                    for lane, iteration in enumerate(frozen_at)
+                    if iteration >= 0
+                ],
+            },
+        )
+
+    def close(self) -> None:
+        self._checkpoints.wait()
+        self._checkpoints.close()
+
+
+@contextmanager
+def _first_interrupt() -> Iterator[threading.Event]:
+    """Yields an event that the first Ctrl-C sets; a second one raises KeyboardInterrupt at once."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        if event.is_set():
+            raise KeyboardInterrupt
+        event.set()
+        Console(stderr=True).print("stopping after this chunk; press Ctrl-C again to stop at once")
+
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, previous)

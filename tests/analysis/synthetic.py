@@ -1,0 +1,160 @@
+"""A run folder made of plausible numbers instead of training, for the tests of reading and drawing."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+LOWER, UPPER = np.array([-4.0, 0.5, 0.0]), np.array([4.0, 8.0, 4.0])
+INITIAL_MEAN, INITIAL_STD = np.array([0.0, 4.25, 2.0]), np.array([2.0, 1.875, 1.0])
+TARGET_MEAN, TARGET_STD = np.array([2.5, 0.5, 0.0]), np.array([0.004, 0.00375, 0.002])
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What the synthetic run looks like."""
+
+    dim: int = 3
+    seeds: tuple[int, ...] = (1, 2, 3, 4)
+    swept: tuple[dict[str, float], ...] = ({},)
+    teacher: str = "self-paced"
+    schedule: str | None = "proportion"
+    num_iterations: int = 20
+    evaluate_every: int = 5
+    finished: bool = True
+    frozen: tuple[int, ...] = ()  # lanes
+
+
+def config_of(scenario: Scenario) -> dict:
+    """Returns the content of config.json."""
+    dim = scenario.dim
+    space = {
+        "names": ["gate position", "gate width", "friction"][:dim],
+        "units": ["m", "m", "1/s"][:dim],
+        "lower": LOWER[:dim].tolist(),
+        "upper": UPPER[:dim].tolist(),
+    }
+    return {
+        "format_version": 1,
+        "env": f"point-mass-{dim}d",
+        "agent": "ppo",
+        "teacher": scenario.teacher,
+        "schedule": scenario.schedule,
+        "variant": "published",
+        "settings": {"teacher": {"kl_proportion": 1.6}},
+        "num_iterations": scenario.num_iterations,
+        "evaluate_every": scenario.evaluate_every,
+        "steps_per_iteration": 2048,
+        "lanes": [{"seed": seed, "settings": swept} for swept in scenario.swept for seed in scenario.seeds],
+        "context_space": space,
+        "target": {"mean": TARGET_MEAN[:dim].tolist(), "std": TARGET_STD[:dim].tolist()},
+        "initial": {"mean": INITIAL_MEAN[:dim].tolist(), "std": INITIAL_STD[:dim].tolist()},
+        "scenery": [[[-4.0, 0.0], [2.25, 0.0]], [[2.75, 0.0], [4.0, 0.0]]],
+        "goal": [0.0, -3.0],
+        "versions": {"jax": "0.10.2"},
+        "device": "2 CPU cores",
+        "commit": "0123abc",
+        "command": "spjax train",
+        "created": "2026-01-01T00:00:00+00:00",
+    }
+
+
+def write_run(folder: Path, scenario: Scenario) -> Path:
+    """Writes the run folder and returns it."""
+    config = config_of(scenario)
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    metrics, evaluation, trajectories = [], [], []
+    for index, lane in enumerate(config["lanes"]):
+        rng = np.random.default_rng(1000 * index + lane["seed"])
+        names = {"lane": index, "seed": lane["seed"], **lane["settings"]}
+        speed = rng.uniform(0.8, 1.2) * lane["settings"].get("teacher.kl_proportion", 1.6) / 1.6
+        metrics += [names | _metrics(rng, scenario, k, speed, index) for k in range(1, scenario.num_iterations + 1)]
+        evaluated = range(0, scenario.num_iterations + 1, scenario.evaluate_every)
+        evaluation += [names | _evaluation(rng, scenario, k, speed) for k in evaluated]
+        trajectories += [_trajectory(rng, index, lane["seed"], episode, scenario.dim) for episode in range(5)]
+    _write_parts(folder / "metrics", metrics)
+    _write_parts(folder / "evaluation", evaluation)
+    if scenario.finished:
+        pq.write_table(pa.Table.from_pylist(trajectories), folder / "trajectories.parquet")
+        frozen = [{"lane": i, "seed": config["lanes"][i]["seed"], "iteration": 17} for i in scenario.frozen]
+        summary = {"finished": True, "wall_seconds": 81.0, "compile_seconds": 9.0, "frozen": frozen}
+        (folder / "summary.json").write_text(json.dumps(summary))
+    return folder
+
+
+def _write_parts(folder: Path, rows: list[dict]) -> None:
+    folder.mkdir()
+    half = max(row["iteration"] for row in rows) // 2
+    parts = [[row for row in rows if row["iteration"] <= half], [row for row in rows if row["iteration"] > half]]
+    for number, part in enumerate(parts):
+        pq.write_table(pa.Table.from_pylist(part), folder / f"{number:06d}.parquet")
+
+
+def _progress(k: int, speed: float) -> float:
+    return float(1 / (1 + np.exp(-(k * speed - 60) / 12)))
+
+
+def _distribution(k: int, speed: float, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    s = min(1.0, max(0.0, (k * speed - 15) / 100))
+    mean = (1 - s) * INITIAL_MEAN + s * TARGET_MEAN
+    std = np.exp((1 - s) * np.log(INITIAL_STD) + s * np.log(TARGET_STD))
+    return mean[:dim], std[:dim]
+
+
+def _metrics(rng: np.random.Generator, scenario: Scenario, k: int, speed: float, lane: int) -> dict:
+    mean, std = _distribution(k, speed, scenario.dim)
+    target_mean, target_std = TARGET_MEAN[: scenario.dim], TARGET_STD[: scenario.dim]
+    kl = float(0.5 * ((std / target_std) ** 2 + ((mean - target_mean) / target_std) ** 2 - 1).sum())
+    kl += float(np.log(target_std / std).sum())
+    row = {
+        "iteration": k,
+        "environment_steps": 2048 * k,
+        "episodes": 20,
+        "episode_return": 5 + 30 * _progress(k, speed) + rng.normal(),
+        "discounted_return": 3 + 5 * _progress(k, speed) + rng.normal(scale=0.5),
+        "success_rate": _progress(k, speed) if k > 1 else float("nan"),
+        "frozen": lane in scenario.frozen and k > 17,
+    }
+    if scenario.teacher == "self-paced":
+        row["teacher.kl_to_target"] = kl * float(rng.uniform(0.9, 1.1)) + 1e-3
+        row["teacher.alpha"] = 0.0 if k <= 10 else 1.6 * row["discounted_return"] / row["teacher.kl_to_target"]
+        row["teacher.context_mean"] = mean.tolist()
+        row["teacher.context_chol"] = np.diag(std).ravel().tolist()
+    return row
+
+
+def _evaluation(rng: np.random.Generator, scenario: Scenario, k: int, speed: float) -> dict:
+    mean, std = _distribution(k, speed, scenario.dim)
+    contexts = rng.normal(mean, std, size=(20, scenario.dim))
+    contexts = np.clip(contexts, LOWER[: scenario.dim], UPPER[: scenario.dim])
+    progress = _progress(k, speed)
+    return {
+        "iteration": k,
+        "discounted_return": 2.4 + 6 * progress + float(rng.normal(scale=0.3)),
+        "episode_return": 10 + 40 * progress,
+        "success_rate": min(1.0, 0.9 * progress),
+        "contexts": contexts.ravel().tolist(),
+    }
+
+
+def _trajectory(rng: np.random.Generator, lane: int, seed: int, episode: int, dim: int) -> dict:
+    success = bool(rng.uniform() < 0.8)
+    t = np.linspace(0, 1, 101)
+    y = 3 - 6 * np.minimum(1.0, 1.4 * t)
+    bend = 2.5 + rng.normal(scale=0.06) - (0.0 if success else rng.uniform(0.4, 1.5))
+    x = bend * np.sin(np.pi * np.minimum(1.0, 1.4 * t)) + rng.normal(scale=0.02, size=t.size).cumsum() * 0.1
+    end = t.size if success else int(np.argmax(y <= 0)) + 1
+    return {
+        "lane": lane,
+        "seed": seed,
+        "episode": episode,
+        "x": [0.0, *x[1:end].tolist()],
+        "y": y[:end].tolist(),
+        "context": TARGET_MEAN[:dim].tolist(),
+        "success": success,
+        "discounted_return": 9.0 if success else 2.3,
+    }
