@@ -43,6 +43,7 @@ class Env(abc.ABC):
     initial_std: tuple[float, ...]
     target_mean: tuple[float, ...]  # published target distribution
     target_std: tuple[float, ...]
+    goal: tuple[float, float] | None = None  # a point to mark in pictures of trajectories
 
     @abc.abstractmethod
     def reset(self, key: Array, context: Float[Array, " dim"]) -> EnvState:

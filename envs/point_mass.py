@@ -43,10 +43,14 @@ class PointMass(Env):
     action_upper = (10.0, 10.0)
     horizon = 100
     control_period = SUBSTEPS * SUBSTEP_PERIOD
+    goal = GOAL
 
     def __post_init__(self) -> None:
         if self.dimensions not in (2, 3):
             raise ValueError(f"the point mass has 2 or 3 context dimensions, got {self.dimensions}")
+        for field in ("force_gain", "noise_std"):
+            if not 0 <= getattr(self, field) < float("inf"):
+                raise ValueError(f"env.{field} must be finite and at least 0, got {getattr(self, field)}")
 
     @property
     def name(self) -> str:  # type: ignore[override]

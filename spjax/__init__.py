@@ -1,7 +1,20 @@
 """Self-paced curricula for reinforcement learning, jitted end to end (Klink et al., JMLR 22, 2021)."""
 
-from spjax.presets import preset
-from spjax.training.train import resume, train
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spjax.presets import preset
+    from spjax.training.train import resume, train
 
 __version__ = "0.1.0"
 __all__ = ["preset", "resume", "train"]
+
+_HOMES = {"preset": "spjax.presets", "resume": "spjax.training.train", "train": "spjax.training.train"}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports JAX and all that trains only when asked for it, so that the command line answers at once."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -5,13 +5,15 @@ published point-mass and ball-catching results use ``value_coefficient`` 1 and n
 appendix does not mention.
 """
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
 from flax import struct
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from spjax.agents.gae import gae
 from spjax.agents.networks import GaussianPolicy, Params, Value, gaussian_log_prob, gaussian_sample
@@ -38,14 +40,20 @@ class PPO:
     max_grad_norm: float = float("inf")  # global norm
 
     def check(self) -> None:
-        """Checks the static settings.
+        """Checks concrete settings.
 
         Raises:
-            ValueError: a count that is not positive, or a batch that the minibatches do not divide.
+            ValueError: a value out of its range, or a batch that the minibatches do not divide.
         """
         for field in ("num_envs", "num_steps", "num_minibatches", "num_epochs"):
             if getattr(self, field) < 1:
                 raise ValueError(f"agent.{field} must be at least 1, got {getattr(self, field)}")
+        for field in ("learning_rate", "clip_range", "value_coefficient", "entropy_coefficient", "max_grad_norm"):
+            if not getattr(self, field) >= 0:
+                raise ValueError(f"agent.{field} must be at least 0, got {getattr(self, field)}")
+        for field in ("discount", "gae_lambda"):
+            if not 0 <= getattr(self, field) <= 1:
+                raise ValueError(f"agent.{field} must lie in [0, 1], got {getattr(self, field)}")
         if not self.hidden or min(self.hidden) < 1:
             raise ValueError(f"agent.hidden needs positive widths, got {self.hidden}")
         batch = self.num_envs * self.num_steps
@@ -155,16 +163,17 @@ class PPO:
 
         def minibatch_step(state: PPOState, minibatch: Batch) -> tuple[PPOState, Losses]:
             grads, losses = jax.grad(self.loss, has_aux=True)(state.params, env, minibatch)
-            norm = optax.global_norm(grads)
+            norm = optax.tree.norm(grads)
             scale = jnp.where(norm > self.max_grad_norm, self.max_grad_norm / norm, 1.0)
             direction, optimiser = _ADAM.update(jax.tree.map(lambda g: g * scale, grads), state.optimiser)
             params = jax.tree.map(lambda p, d: p - self.learning_rate * d, state.params, direction)
             return PPOState(params=params, optimiser=optimiser), losses
 
         def epoch(state: PPOState, epoch_key: Array) -> tuple[PPOState, Losses]:
-            order = jax.random.permutation(epoch_key, size).reshape(self.num_minibatches, -1)
-            return jax.lax.scan(lambda s, rows: minibatch_step(s, jax.tree.map(lambda x: x[rows], batch)), state, order)
+            shuffled = rows[_shuffle(epoch_key, size)].reshape(self.num_minibatches, -1, rows.shape[-1])
+            return jax.lax.scan(lambda carry, part: minibatch_step(carry, unpack(part)), state, shuffled)
 
+        rows, unpack = _packed(batch)
         return jax.lax.scan(epoch, state, jax.random.split(key, self.num_epochs))
 
 
@@ -207,6 +216,26 @@ class Losses:
     value: Float[Array, ""]
     approximate_kl: Float[Array, ""]
     clip_fraction: Float[Array, ""]
+
+
+def _packed(batch: Batch) -> tuple[Float[Array, "row column"], Callable[[Array], Batch]]:
+    """Returns the batch as one matrix, so that an epoch gathers once, and the function that takes rows apart again."""
+    leaves, structure = jax.tree.flatten(batch)
+    widths = [1 if leaf.ndim == 1 else leaf.shape[1] for leaf in leaves]
+    ends = list(itertools.accumulate(widths))
+
+    def unpack(rows: Array) -> Batch:
+        parts = jnp.split(rows, ends[:-1], axis=1)
+        return structure.unflatten(
+            part[:, 0] if leaf.ndim == 1 else part for part, leaf in zip(parts, leaves, strict=True)
+        )
+
+    return jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1), unpack
+
+
+def _shuffle(key: Array, size: int) -> Int[Array, " size"]:
+    """Returns a random order; half the price of `jax.random.permutation`, which sorts twice."""
+    return jnp.argsort(jax.random.bits(key, (size,)))
 
 
 _ADAM = optax.scale_by_adam(eps=1e-5)

@@ -7,9 +7,10 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from spjax.analysis import statistics
-from spjax.analysis.paper import PAPER, Estimate
+from spjax.analysis.paper import NUM_ITERATIONS, PAPER, Estimate
 from spjax.analysis.run import Group, Run
 from spjax.analysis.style import NEUTRAL, legend_below, series_style, settings_label, styled
 
@@ -60,7 +61,7 @@ def learning_curve(
     axes.set_ylabel(_METRIC_LABELS[metric])
     axes.set_ylim(bottom=min(0.0, axes.dataLim.y0))
     if metric == "success_rate":
-        axes.set_ylim(0.0, 1.02)
+        axes.set_ylim(-0.02, 1.02)
     _finish(figure, axes, runs, _SPREAD_LABELS[spread])
     return figure
 
@@ -73,6 +74,8 @@ def kl_to_target_curve(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
         curves = series.run.metric_curves("teacher.kl_to_target", series.group)
         _draw_band(axes, series, curves.iterations, statistics.quantiles(curves.values))
     axes.set_yscale("log")
+    decades = np.log10(axes.get_ylim())
+    axes.set_ylim(10 ** np.floor(decades[0]), 10 ** np.ceil(decades[1]))
     axes.set_ylabel("KL to the target distribution [nats]")
     _finish(figure, axes, runs, _SPREAD_LABELS["quantiles"])
     return figure
@@ -134,7 +137,7 @@ def _draw_paper(axes: Axes, series: _Series, paper: Estimate) -> None:
         linewidth=1.2,
         zorder=3,
         clip_on=False,
-        label=f"paper: {paper.mean:.2f} ± {paper.standard_error:.2f}",
+        label=f"paper after {NUM_ITERATIONS}: {paper.mean:.2f} ± {paper.standard_error:.2f}",
     )
 
 
@@ -143,6 +146,7 @@ def _finish(figure: Figure, axes: Axes, runs: Sequence[Run], caption: str) -> No
     each = f" of {steps.pop():,} environment steps" if len(steps) == 1 else ""
     axes.set_xlabel(f"iterations{each}")
     axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
     counts = sorted({len(group.lanes) for run in runs for group in run.groups()})
     seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     axes.set_title(f"{caption}, {seeds} seed{'' if counts == [1] else 's'}", loc="left", color=NEUTRAL, fontsize=10)

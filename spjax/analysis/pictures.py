@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from spjax.analysis.curves import alpha_curve, kl_to_target_curve, learning_curve
 from spjax.analysis.run import Run, load_run
 from spjax.analysis.snapshots import context_snapshots, trajectory_picture
-from spjax.analysis.style import save
+from spjax.analysis.style import save, setting_text
 
 
 def plot_run(path: str | Path) -> list[Path]:
@@ -38,7 +38,7 @@ def _pictures(run: Run) -> Iterator[tuple[str, Figure]]:
     if run.has_metric("teacher.alpha"):
         yield "alpha", alpha_curve([run], labels)
     for group in run.groups():
-        suffix = "".join(f"-{name}-{value:g}" for name, value in group.settings.items())
+        suffix = "".join(f"-{name}-{setting_text(value)}" for name, value in group.settings.items())
         if len(run.config.context_space.names) > 1:
             yield f"contexts{suffix}", context_snapshots(run, group)
         if run.trajectories is not None:

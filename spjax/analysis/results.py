@@ -19,8 +19,8 @@ from jaxtyping import Float
 
 import spjax
 from spjax.analysis import statistics
-from spjax.analysis.paper import PAPER, Estimate
-from spjax.analysis.run import Group, Run
+from spjax.analysis.paper import LAST_EVALUATED, PAPER, Estimate
+from spjax.analysis.run import Group, Run, Setting
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "scipy")
 
@@ -33,7 +33,7 @@ class Record(TypedDict):
     agent: str
     teacher: str
     schedule: str | None
-    settings: dict[str, float]  # swept settings of these seeds
+    settings: Mapping[str, Setting]  # swept settings of these seeds
     metric: str  # "discounted_return", "success_rate", "iterations_to_threshold", ...
     threshold: float | None  # discounted return that iterations_to_threshold refers to
     never_reached: int | None  # seeds that never reached it; they count as the last iteration
@@ -62,7 +62,7 @@ def record(
     seeds: Sequence[int],
     values: Sequence[float] | Float[np.ndarray, " seed"],
     schedule: str | None = None,
-    settings: Mapping[str, float] | None = None,
+    settings: Mapping[str, Setting] | None = None,
     threshold: float | None = None,
     never_reached: int | None = None,
     paper_mean: float | None = None,
@@ -113,7 +113,8 @@ def records_of_run(run: Run, experiment: str, threshold: float | None = None) ->
     """Returns the final discounted return, the final success rate and, if asked, the iterations to a threshold.
 
     A swept run gives one set of records for each value of the swept settings. Published values are attached where
-    nothing is swept; the published iterations refer to 80 % of the lower final return of the two schedules.
+    nothing is swept and the run was as long as the published ones; the published iterations refer to 80 % of the lower
+    final return of the two schedules.
 
     Args:
         run: the run.
@@ -122,7 +123,8 @@ def records_of_run(run: Run, experiment: str, threshold: float | None = None) ->
     """
     records = []
     for group in run.groups():
-        published = None if group.settings else PAPER.get(run.config.method)
+        comparable = not group.settings and run.last_evaluated_iteration >= LAST_EVALUATED
+        published = PAPER.get(run.config.method) if comparable else None
         for metric in ("discounted_return", "success_rate"):
             curves = run.evaluation_curves(metric, group)
             paper = published.final if published and metric == "discounted_return" else None
@@ -181,7 +183,8 @@ def device() -> str:
 
     devices = jax.devices()
     if devices[0].platform == "cpu":
-        return f"{_num_cores()} CPU cores ({_cpu_model()})"
+        cores = _num_cores()
+        return f"{cores} CPU core{'' if cores == 1 else 's'} ({_cpu_model()})"
     kind = devices[0].device_kind
     return kind if len(devices) == 1 else f"{len(devices)} x {kind}"
 

@@ -20,6 +20,7 @@ from spjax.analysis.paper import Method
 FORMAT_VERSION = 1
 
 T = TypeVar("T")
+Setting = int | float | str | None | tuple[int | float, ...]
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Lane:
     """One training run of the folder."""
 
     seed: int
-    settings: dict[str, float]  # the swept settings, for example {"teacher.kl_proportion": 0.8}
+    settings: dict[str, Setting]  # the swept ones, for example {"teacher.kl_proportion": 0.8}
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Curves:
 class Group:
     """The lanes that share their swept settings: they differ in the seed alone."""
 
-    settings: dict[str, float]
+    settings: dict[str, Setting]
     lanes: tuple[int, ...]
 
 
@@ -132,9 +133,9 @@ class Run:
 
     def groups(self) -> list[Group]:
         """Returns the lanes by swept settings, in order of first appearance; one group if nothing is swept."""
-        found: dict[tuple[tuple[str, float], ...], list[int]] = {}
+        found: dict[tuple[tuple[str, Setting], ...], list[int]] = {}
         for index, lane in enumerate(self.config.lanes):
-            found.setdefault(tuple(sorted(lane.settings.items())), []).append(index)
+            found.setdefault(tuple(lane.settings.items()), []).append(index)
         return [Group(dict(settings), tuple(lanes)) for settings, lanes in found.items()]
 
     def seeds(self, group: Group) -> list[int]:
@@ -211,7 +212,7 @@ def _parse_config(raw: dict[str, Any]) -> RunConfig:
         )
     space = raw["context_space"]
     structured: dict[str, Any] = {
-        "lanes": tuple(Lane(lane["seed"], dict(lane["settings"])) for lane in raw["lanes"]),
+        "lanes": tuple(Lane(lane["seed"], _hashable(lane["settings"])) for lane in raw["lanes"]),
         "context_space": Contexts(*(tuple(space[key]) for key in ("names", "units", "lower", "upper"))),
         "target": Moments(tuple(raw["target"]["mean"]), tuple(raw["target"]["std"])),
         "initial": Moments(tuple(raw["initial"]["mean"]), tuple(raw["initial"]["std"])),
@@ -220,6 +221,11 @@ def _parse_config(raw: dict[str, Any]) -> RunConfig:
     }
     plain = {field.name: raw[field.name] for field in fields(RunConfig) if field.name not in structured}
     return RunConfig(**structured, **plain)
+
+
+def _hashable(settings: dict[str, Any]) -> dict[str, Setting]:
+    """Returns the settings with the lists of JSON as tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
 def _parse_summary(raw: dict[str, Any]) -> Summary:

@@ -39,7 +39,7 @@ def context_snapshots(run: Run, group: Group, iterations: Sequence[int] = PAPER_
     Args:
         run: a run whose contexts have two or more dimensions.
         group: the lanes to draw from; up to four of them, evenly spread.
-        iterations: those that were evaluated are drawn, or six evenly spaced ones if fewer than two were.
+        iterations: those that were evaluated are drawn, or six evenly spaced ones if fewer than three were.
     """
     space = run.config.context_space
     dim = len(space.names)
@@ -82,7 +82,7 @@ def trajectory_picture(run: Run, group: Group) -> Figure:
     episodes = [row for row in run.trajectories.to_pylist() if row["lane"] in group.lanes]
     successes = [row for row in episodes if row["success"]]
     failures = [row for row in episodes if not row["success"]]
-    figure = Figure(figsize=(7.0, 6.2), layout="constrained")
+    figure = Figure(layout="constrained")
     axes = figure.add_subplot()
     for line in run.config.scenery:
         axes.plot(*np.transpose(line), **WALL_LOOK, zorder=2)
@@ -96,6 +96,7 @@ def trajectory_picture(run: Run, group: Group) -> Figure:
         Line2D([], [], label="wall", **WALL_LOOK),
         *_draw_ends(axes, run, episodes),
     ]
+    figure.set_size_inches(7.0, 1.6 + 6.2 * axes.dataLim.height / axes.dataLim.width)
     axes.set_aspect("equal")
     axes.set_xlabel("x [m]")
     axes.set_ylabel("y [m]")
@@ -122,7 +123,7 @@ def _evenly_spaced(items: Sequence[int], count: int) -> list[int]:
 def _available(run: Run, iterations: Sequence[int]) -> list[int]:
     evaluated = sorted(set(run.evaluation["iteration"].to_pylist()))
     wanted = [iteration for iteration in iterations if iteration in evaluated]
-    return wanted if len(wanted) > 1 else _evenly_spaced(evaluated, NUM_PANELS)
+    return wanted if len(wanted) > 2 else _evenly_spaced(evaluated, NUM_PANELS)
 
 
 def _contexts(

@@ -7,7 +7,10 @@ from typing import Any
 
 import matplotlib
 from matplotlib.artist import Artist
+from matplotlib.container import Container
 from matplotlib.figure import Figure
+
+from spjax.analysis.run import Setting
 
 DPI = 150
 LEGEND_CHARACTERS = 100  # a line, at the legend's font and the width of the pictures
@@ -18,6 +21,7 @@ GOOD, BAD, NEUTRAL, MARK = "#0072B2", "#D55E00", "#555555", "#000000"
 
 SYMBOLS: Mapping[str, str] = {
     "teacher.kl_proportion": "$\\zeta$",
+    "teacher.warmup": "$K_{offset}$",
     "teacher.offset": "$K_\\alpha$",
     "teacher.performance_bound": "$V_{LB}$",
     "teacher.max_kl": "$\\epsilon$",
@@ -53,9 +57,17 @@ def series_style(index: int, count: int) -> tuple[object, str]:
     return matplotlib.colormaps["viridis"](0.92 * index / (count - 1)), "solid"
 
 
-def settings_label(settings: Mapping[str, float]) -> str:
+def setting_text(value: Setting) -> str:
+    """Returns the value of a setting, as short as it can be read."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(setting_text, value))})"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def settings_label(settings: Mapping[str, Setting]) -> str:
     """Returns for example "ζ = 0.8, K_α = 20" in the paper's symbols, where there is one."""
-    return ", ".join(f"{SYMBOLS.get(name, name.rpartition('.')[2])} = {value:g}" for name, value in settings.items())
+    names = {name: SYMBOLS.get(name, name.rpartition(".")[2]) for name in settings}
+    return ", ".join(f"{names[name]} = {setting_text(value)}" for name, value in settings.items())
 
 
 def axis_label(name: str, unit: str) -> str:
@@ -63,7 +75,7 @@ def axis_label(name: str, unit: str) -> str:
     return name if unit == "1" else f"{name} [{unit}]"
 
 
-def legend_below(figure: Figure, handles: Sequence[Artist]) -> None:
+def legend_below(figure: Figure, handles: Sequence[Artist | Container]) -> None:
     """Puts the legend under the axes, where it hides nothing and leaves them the full width."""
     longest = max(len(str(handle.get_label())) for handle in handles)
     columns = max(1, min(len(handles), LEGEND_CHARACTERS // (longest + 8)))

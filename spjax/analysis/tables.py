@@ -8,7 +8,7 @@ from rich.table import Table
 
 from spjax.analysis.results import Record
 from spjax.analysis.statistics import welch_against_paper
-from spjax.analysis.style import settings_label
+from spjax.analysis.style import setting_text
 
 SIGNIFICANCE = 0.01  # of the two-sided Welch test, as in the paper
 HEADER = ("env", "agent", "teacher", "ours", "seeds", "paper", "Welch p")
@@ -85,7 +85,7 @@ def _p_value(record: Record, finite: list[float]) -> float:
 
 def _teacher(record: Record) -> str:
     schedule = f" ({record['schedule']})" if record["schedule"] else ""
-    swept = f", {settings_label(record['settings'])}" if record["settings"] else ""
+    swept = "".join(f", {name} = {setting_text(value)}" for name, value in record["settings"].items())
     return f"{record['teacher']}{schedule}{swept}"
 
 

@@ -23,7 +23,7 @@ class Gaussian:
     chol: Float[Array, "dim dim"]  # lower triangular, positive diagonal, context units
 
     @classmethod
-    def from_std(cls, mean: ArrayLike | Sequence[float], std: ArrayLike | Sequence[float]) -> "Gaussian":
+    def from_std(cls, mean: ArrayLike | Sequence[ArrayLike], std: ArrayLike | Sequence[ArrayLike]) -> "Gaussian":
         """Returns the Gaussian with independent dimensions; ``std`` must be positive where it can be seen (outside jit)."""
         mean, std = jnp.asarray(mean, dtype=float), jnp.asarray(std, dtype=float)
         if mean.shape != std.shape or mean.ndim != 1:

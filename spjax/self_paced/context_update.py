@@ -263,11 +263,11 @@ def _local_problem(
         mode = jnp.asarray(Mode.PROPORTION)
         performance_weight, target_weight = usable.astype(dtype), inputs.alpha
 
-    whitened = solve_lower(old.chol, (inputs.contexts - old.mean).T).T
-    features = jnp.where(mask[:, None], jnp.concatenate([whitened, jnp.ones_like(whitened[:, :1])], axis=1), 0.0)
+    whitened = solve_lower(old.chol, (inputs.contexts - old.mean).T)
+    features = jnp.where(mask, jnp.concatenate([whitened, jnp.ones_like(whitened[:1])]), 0.0)
     shift = (old.mean - inputs.target.mean)[:, None]
     max_kl = jnp.where(inputs.max_kl > 0, inputs.max_kl, 1.0)
-    floored = inputs.std_floor > 0
+    floored = (inputs.std_floor > 0) & (inputs.max_kl > 0)
     diagonal = jnp.diagonal(old.chol)
     caps = jnp.maximum(0.0, diagonal / jnp.where(floored, inputs.std_floor, 1.0) - 1.0)
     problem = LocalProblem(
@@ -354,5 +354,7 @@ def _round(
 
 def _effective_sample_size(problem: LocalProblem, inputs: _Inputs, new: Gaussian) -> Float[Array, ""]:
     working = jax.tree.map(lambda leaf: leaf.astype(inputs.values.dtype), new)
-    ratios = jnp.where(inputs.mask, jnp.exp(log_ratios(problem, _relative_to(inputs.old, working))), 0.0)
-    return ratios.sum() ** 2 / jnp.where(inputs.mask.any(), (ratios**2).sum(), 1.0)
+    logs = jnp.where(inputs.mask, log_ratios(problem, _relative_to(inputs.old, working)), -jnp.inf)
+    some = inputs.mask.any()
+    ratios = jnp.where(some, jnp.exp(logs - jnp.where(some, logs.max(), 0.0)), 0.0)
+    return ratios.sum() ** 2 / jnp.where(some, (ratios**2).sum(), 1.0)

@@ -31,7 +31,7 @@ KlDirection = Literal["old-new", "new-old"]
 class LocalProblem:
     """Minimise -performance_weight P(y) + target_weight KL(y || target), constraints: KL, performance, floors."""
 
-    features: Float[Array, "M dim+1"]  # rows [u, 1]; zero where masked out
+    features: Float[Array, "dim+1 M"]  # columns [u, 1]; zero where masked out
     weights: Float[Array, " M"]  # values / number of contexts; zero where masked out
     to_target: Float[Array, "dim dim+1"]  # R of the target
     performance_weight: Float[Array, ""]
@@ -75,8 +75,8 @@ def performance_gain(problem: LocalProblem, z: Float[Array, "dim dim+1"]) -> Flo
 def log_ratios(problem: LocalProblem, z: Float[Array, "dim dim+1"]) -> Float[Array, " M"]:
     """Returns log p_new(c) - log p_old(c) for every context."""
     dim = z.shape[0]
-    shift = problem.features @ z.T  # v - u
-    return jnp.log1p(_diagonal(z)).sum() - (shift * (problem.features[:, :dim] + 0.5 * shift)).sum(axis=1)
+    shift = z @ problem.features  # v - u
+    return jnp.log1p(_diagonal(z)).sum() - (shift * (problem.features[:dim] + 0.5 * shift)).sum(axis=0)
 
 
 def kl_to_target_gain(problem: LocalProblem, z: Float[Array, "dim dim+1"]) -> Float[Array, ""]:
@@ -135,7 +135,7 @@ def _model(problem: LocalProblem, y: Float[Array, " n"], dim: int, direction: Kl
     logs = _log_gradient(z)
 
     weighted, scores = _scores(problem, z)
-    gain_gradient = weighted @ scores
+    gain_gradient = scores @ weighted
     at_target = problem.to_target @ x
     target_gradient = logs - (at_target.T @ at_target @ x.T)[rows, columns]
     if direction == "new-old":
@@ -170,8 +170,8 @@ def _hessian(
     gain_weight = -problem.performance_weight - jnp.where(problem.bounded, weights[1] / problem.slack_scale, 0.0)
 
     weighted, scores = _scores(problem, z)
-    moments = (problem.features.T * weighted) @ problem.features
-    total = (scores.T * weighted) @ scores - jnp.where(same_row, moments[columns][:, columns], 0.0)
+    moments = (problem.features * weighted) @ problem.features.T
+    total = (scores * weighted) @ scores.T - jnp.where(same_row, moments[columns][:, columns], 0.0)
     total = gain_weight * total
     log_weight = gain_weight * weighted.sum() + problem.target_weight
 
@@ -189,12 +189,12 @@ def _hessian(
 
 def _scores(
     problem: LocalProblem, z: Float[Array, "dim dim+1"]
-) -> tuple[Float[Array, " M"], Float[Array, "M n"]]:
+) -> tuple[Float[Array, " M"], Float[Array, "n M"]]:
     """Returns weight times importance ratio, and the gradient of the log ratio, for every context."""
-    rows, columns = layout(z.shape[0])
     weighted = problem.weights * jnp.exp(log_ratios(problem, z))
-    whitened = problem.features[:, :-1] + problem.features @ z.T
-    return weighted, _log_gradient(z) - whitened[:, rows] * problem.features[:, columns]
+    whitened = problem.features[:-1] + z @ problem.features
+    products = [whitened[i] * problem.features[j] for i, j in zip(*layout(z.shape[0]), strict=True)]
+    return weighted, _log_gradient(z)[:, None] - jnp.stack(products)
 
 
 def _log_gradient(z: Float[Array, "dim dim+1"]) -> Float[Array, " n"]:

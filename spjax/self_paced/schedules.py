@@ -8,7 +8,7 @@ MIN_KL = 1e-10  # nats; as in the released code
 
 
 def alpha_proportion(
-    mean_return: Float[Array, ""], kl_to_target: Float[Array, ""], zeta: ArrayLike, cap: float = 1e5
+    mean_return: Float[Array, ""], kl_to_target: Float[Array, ""], zeta: ArrayLike, cap: ArrayLike = 1e5
 ) -> Float[Array, ""]:
     """Returns alpha = min(cap, zeta max(0, mean return) / KL(old || target)), which is >= 0 and finite.
 

@@ -43,11 +43,10 @@ class SolverConfig:
 
     max_iterations: int = 200
     tolerance: float = 1e-8  # on the Lagrangian's gradient and the constraints; 256 machine epsilons if that is more
-    initial_penalty: float = 10.0
+    initial_penalty: float = 15.0
     penalty_growth: float = 5.0  # when a multiplier update reduced the violation less than fourfold
-    prediction_growth: float = 1.0
     max_penalty: float = 1e5
-    inner_iterations: int = 15  # steps after which the multipliers are updated in any case
+    inner_iterations: int = 10  # steps after which the multipliers are updated in any case
     max_violation: float = 0.5  # steps to points where a constraint exceeds it are rejected
     inner: optax.GradientTransformationExtraArgs = dataclasses.field(default_factory=damped_newton)
 
@@ -202,7 +201,7 @@ def _update_multipliers(state: _State, model: Any, tolerance: float, config: Sol
     residual = jnp.abs(jnp.maximum(model.constraints, -state.multipliers / state.penalty)).max()
     update = (kkt <= jnp.maximum(tolerance, 0.1 * residual)) | (state.inner_iterations >= config.inner_iterations)
     slow = update & (residual > 0.25 * state.residual)
-    penalty = jnp.minimum(config.max_penalty, state.penalty * jnp.where(take, config.prediction_growth, jnp.where(slow, config.penalty_growth, 1.0)))
+    penalty = jnp.minimum(config.max_penalty, state.penalty * jnp.where(slow & ~take, config.penalty_growth, 1.0))
     return state._replace(
         multipliers=jnp.where(take, state.predicted, jnp.where(update, shifted, state.multipliers)),
         error=jnp.where(take, predicted_error, state.error),
@@ -234,8 +233,9 @@ def _inner_step(
 
     def guarded(z: Float[Array, " n"]) -> Float[Array, ""]:
         violations = constraints(z, params) + margin
-        inside = jnp.all(violations <= config.max_violation)
-        return jnp.where(inside, augmented(objective(z, params), violations), jnp.inf)
+        value = augmented(objective(z, params), violations)
+        allowed = jnp.all(violations <= config.max_violation) & jnp.isfinite(value)
+        return jnp.where(allowed, value, jnp.inf)
 
     weights = jnp.maximum(0.0, multipliers + penalty * model.constraints)
     active = jnp.where((weights > 0)[:, None], model.jacobian, 0.0)

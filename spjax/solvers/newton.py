@@ -1,8 +1,9 @@
 """A damped Newton step for a handful of unknowns, written as an optax transformation.
 
 The step solves (H + damping I) step = -gradient with the negative pivots of the factorisation turned positive, is
-shortened to ``max_step``, and is taken only where it does not raise the value; otherwise the update is zero and the
-damping grows (Levenberg-Marquardt).
+shortened to ``max_step``. Three fractions of it are tried and the best is taken that does not raise the value; if all do, the
+update is zero and the damping grows (Levenberg-Marquardt). A step whose expected gain drowns in rounding is taken unseen:
+close to the minimum only the gradient can tell the way. For a problem scaled such that values are of order one.
 """
 
 from collections.abc import Callable
@@ -53,15 +54,19 @@ def damped_newton(
         damping = jnp.where(state.damping > min_damping, state.damping, 0.0)
         step = -solve_positive(hessian + damping * jnp.eye(updates.size, dtype=updates.dtype), updates)
         step *= jnp.minimum(1.0, max_step / jnp.maximum(jnp.sqrt((step**2).sum()), 1e-30))
-        noise = 8 * jnp.finfo(updates.dtype).eps * jnp.abs(value)
+        noise = 8 * jnp.finfo(updates.dtype).eps
+        invisible = -(step @ updates) <= noise * jnp.maximum(1.0, jnp.abs(value))  # the gain expected of the step
         values = jax.vmap(lambda fraction: value_fn(params + fraction * step))(jnp.asarray(FRACTIONS, updates.dtype))
-        lowest, taken = value + noise, jnp.zeros_like(value)
+        lowest, taken = value + noise * jnp.abs(value), jnp.zeros_like(value)
         damping = REJECT_FACTOR * jnp.maximum(state.damping, 10 * min_damping)
         for fraction, factor, candidate in zip(FRACTIONS, DAMPING_FACTORS, values, strict=True):
             better = candidate <= lowest  # False where the candidate is NaN
             lowest = jnp.where(better, candidate, lowest)
             taken = jnp.where(better, fraction, taken)
             damping = jnp.where(better, factor * state.damping, damping)
+        invisible &= values[0] < jnp.inf
+        taken = jnp.where(invisible, 1.0, taken)
+        damping = jnp.where(invisible, DAMPING_FACTORS[0] * state.damping, damping)
         return taken * step, DampedNewtonState(damping=damping)
 
     return optax.GradientTransformationExtraArgs(init, update)

@@ -38,5 +38,6 @@ class Teacher(abc.ABC):
             value: the learner's critic after its update, for first observations.
         """
 
+    @abc.abstractmethod
     def check(self, space: ContextSpace) -> None:
         """Checks concrete settings against the context space; raises ValueError with one clear sentence."""

@@ -22,3 +22,6 @@ class Random(Teacher):
     def update(self, state: None, key: Array, episodes: Episodes, value: Value) -> tuple[None, None]:
         """Learns nothing."""
         return None, None
+
+    def check(self, space: ContextSpace) -> None:
+        """Has nothing to check."""

@@ -1,7 +1,11 @@
 """Checkpoints of the whole state, by Orbax: written under a temporary name and renamed, so they are there or they are not."""
 
 import logging
+import os
+import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +13,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-logging.getLogger("absl").setLevel(logging.ERROR)  # Orbax reports every save
+logging.getLogger("absl").setLevel(logging.CRITICAL)  # Orbax reports every save, and what it raises a second time
 
 
 class Checkpoints:
@@ -24,11 +28,13 @@ class Checkpoints:
         self.wait()
         for old in self.iterations()[:-1]:
             shutil.rmtree(self._folder / f"{old:06d}", ignore_errors=True)
-        self._saver.save(self._folder / f"{iteration:06d}", state, force=True)
+        with _system_errors():
+            self._saver.save(self._folder / f"{iteration:06d}", state, force=True)
 
     def wait(self) -> None:
-        """Returns when everything is on disk; raises what a save in the background met."""
-        self._saver.wait_until_finished()
+        """Returns when everything is on disk; raises what a save in the background met, OSError for a full disk."""
+        with _system_errors():
+            self._saver.wait_until_finished()
 
     def close(self) -> None:
         """Finishes and releases the writer."""
@@ -66,3 +72,15 @@ def with_keys(tree: Any, like: Any) -> Any:
 
 def _is_key(leaf: Any) -> bool:
     return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+@contextmanager
+def _system_errors() -> Iterator[None]:
+    """Raises as OSError what the storage below Orbax reports as ValueError with the number of a system error."""
+    try:
+        yield
+    except ValueError as error:
+        if not (code := re.search(r"os_error_code='(\d+)'", str(error))):
+            raise
+        number = int(code.group(1))
+        raise OSError(number, os.strerror(number), "a checkpoint") from error

@@ -23,7 +23,7 @@ AGENTS: dict[str, type] = {"ppo": PPO}
 TEACHERS: dict[str, type] = {"self-paced": teachers.SelfPaced, "default": teachers.Target, "random": teachers.Random}
 VARIANTS = ("published", "article")
 
-Setting = float | int | tuple[float, ...]
+Setting = Any  # a number, or a tuple of numbers; checked in words
 
 
 @dataclasses.dataclass(frozen=True)

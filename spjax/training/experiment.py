@@ -48,11 +48,19 @@ class Experiment:
 
         A run whose parameters turn non-finite keeps its last finite state from then on.
         """
+        learned = (state.agent_state, state.teacher_state, state.slots)
         new, metrics = self._advance(state)
-        healthy = (state.frozen_at < 0) & _all_finite((new.agent_state, new.teacher_state))
+        healthy = (state.frozen_at < 0) & _all_finite(new)
+        agent_state, teacher_state, slots = jax.tree.map(lambda a, b: jnp.where(healthy, a, b), new, learned)
         frozen_at = jnp.where(healthy | (state.frozen_at >= 0), state.frozen_at, state.iteration)
-        kept = jax.tree.map(lambda a, b: jnp.where(healthy, a, b), new, state)
-        return kept.replace(iteration=state.iteration + 1, frozen_at=frozen_at), metrics.replace(frozen=frozen_at >= 0)
+        state = state.replace(
+            iteration=state.iteration + 1,
+            agent_state=agent_state,
+            teacher_state=teacher_state,
+            slots=slots,
+            frozen_at=frozen_at,
+        )
+        return state, metrics.replace(frozen=frozen_at >= 0)
 
     def evaluate(self, state: "RunState", key: PRNGKeyArray) -> "Evaluation":
         """Returns the performance of the stochastic policy on fresh episodes of the target distribution."""
@@ -106,7 +114,8 @@ class Experiment:
         """Returns contexts of the teacher's current distribution."""
         return jax.vmap(self._sampler(state.teacher_state))(jax.random.split(key, count))
 
-    def _advance(self, state: "RunState") -> tuple["RunState", "Metrics"]:
+    def _advance(self, state: "RunState") -> tuple[tuple[Any, Any, Slot], "Metrics"]:
+        """Returns the agent, teacher and slots one iteration later."""
         key_agent, key_teacher = jax.random.split(jax.random.fold_in(state.key, state.iteration))
         agent_state, slots, episodes, agent_metrics = self.agent.iterate(
             state.agent_state, self.env, key_agent, state.slots, self._sampler(state.teacher_state)
@@ -114,8 +123,7 @@ class Experiment:
         teacher_state, teacher_metrics = self.teacher.update(
             state.teacher_state, key_teacher, episodes, lambda observation: self.agent.value(agent_state, observation)
         )
-        new = state.replace(agent_state=agent_state, teacher_state=teacher_state, slots=slots)
-        return new, _metrics(episodes, agent_metrics, teacher_metrics)
+        return (agent_state, teacher_state, slots), _metrics(episodes, agent_metrics, teacher_metrics)
 
     def _sampler(self, teacher_state: Any) -> SampleContext:
         return lambda key: self.teacher.sample(teacher_state, key, self.env.context_space)

@@ -15,8 +15,7 @@ import datetime
 import fcntl
 import json
 import os
-import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from spjax.training.config import AGENTS, TEACHERS, Lane, RunConfig
 FORMAT_VERSION = 1
 
 
-def write_atomically(path: Path, write: typing.Callable[[Path], None]) -> None:
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Writes a file under a temporary name in the same folder and renames it; leaves nothing behind on failure."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
@@ -90,6 +89,7 @@ def write_config(folder: Path, config: RunConfig, command: str) -> None:
                 "std": getattr(config.teacher, "initial_std", config.env.initial_std),
             },
             "scenery": config.env.scenery(mean),
+            "goal": config.env.goal,
             "versions": versions(),
             "device": device(),
             "commit": commit(),

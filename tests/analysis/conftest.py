@@ -1,12 +1,15 @@
 """A run folder made of plausible numbers instead of training, for the tests of reading and drawing."""
 
+import itertools
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 LOWER, UPPER = np.array([-4.0, 0.5, 0.0]), np.array([4.0, 8.0, 4.0])
 INITIAL_MEAN, INITIAL_STD = np.array([0.0, 4.25, 2.0]), np.array([2.0, 1.875, 1.0])
@@ -26,6 +29,13 @@ class Scenario:
     evaluate_every: int = 5
     finished: bool = True
     frozen: tuple[int, ...] = ()  # lanes
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> Callable[..., Path]:
+    """Returns a function that writes a run folder; its arguments are the fields of `Scenario`."""
+    numbers = itertools.count()
+    return lambda **scenario: write_run(tmp_path / f"run-{next(numbers)}", Scenario(**scenario))
 
 
 def config_of(scenario: Scenario) -> dict:

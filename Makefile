@@ -1,0 +1,34 @@
+# Two commands on a fresh machine with Python 3.11 or newer, pip and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+SEEDS ?= 20
+
+.PHONY: demo test check device-check install clean
+
+demo: $(VENV)/.installed  ## 20 seeds of self-paced PPO on the 3-D point mass, with pictures
+	$(BIN)/spjax train point-mass-3d --agent ppo --teacher self-paced --seeds $(SEEDS)
+
+test: $(VENV)/.installed check  ## formatting, types and the whole suite
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.installed  ## ruff and mypy; mypy reads the packages as they are installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	rm -rf build/typecheck && mkdir -p build/typecheck/spjax
+	cp -r spjax/. build/typecheck/spjax/ && cp -r envs build/typecheck/spjax/envs
+	cd build/typecheck && MYPYPATH=. ../../$(BIN)/mypy --config-file ../../pyproject.toml -p spjax
+
+device-check:  ## a short measurement on an accelerator: one JSON with device, steps/s and solves/s
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m benchmarks.device_check; else $(PYTHON) -m benchmarks.device_check; fi
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -c "import sys; sys.exit('spjax needs Python 3.11 or newer, this is ' + sys.version.split()[0]) if sys.version_info < (3, 11) else None"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build .cache

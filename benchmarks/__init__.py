@@ -1,0 +1,1 @@
+"""Measurements behind the numbers of the README; not part of the package."""

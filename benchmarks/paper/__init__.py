@@ -1,0 +1,1 @@
+"""The published tables, made again: ``python -m benchmarks.paper NAME``."""

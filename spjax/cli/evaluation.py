@@ -1,0 +1,104 @@
+"""`spjax evaluate`: new episodes with the newest policies of a run; nothing in the run folder changes."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from spjax.analysis import statistics
+from spjax.analysis.style import setting_text
+from spjax.cli.cache import keep_compiled_programs
+from spjax.cli.errors import UsageError
+from spjax.cli.flags import Group, parse
+from spjax.cli.report import say
+from spjax.contexts import ContextSpace
+from spjax.training.config import RunConfig
+from spjax.training.experiment import Experiment, Outcome, RunState
+from spjax.training.program import Program
+from spjax.training.run_folder import read_config
+from spjax.training.train import restore
+
+_STREAM = 2**31 - 3  # folded into the run's key; neither training nor its evaluations use it
+MAX_EPISODES = 100_000
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateFlags:
+    """What to play."""
+
+    folder: Path  # the run folder
+    episodes: int = 50  # of each policy
+    context: tuple[float, ...] = ()  # of all episodes (default: drawn from the target distribution)
+    seed: int = 0  # of the episodes
+
+
+def evaluate(args: Sequence[str]) -> None:
+    """Prints what the newest policies of a run reach on the target, or in one context."""
+    about = "Play new episodes with the newest policies of a run. The run folder stays as it is."
+    values = parse("evaluate", about, [Group("", EvaluateFlags)], args)[""]
+    folder, context = values["folder"], values["context"]
+    if not 1 <= values["episodes"] <= MAX_EPISODES:
+        raise UsageError(f"--episodes must lie in [1, {MAX_EPISODES}], got {values['episodes']}")
+    if not 0 <= values["seed"] < 2**32:
+        raise UsageError(f"--seed must lie in [0, 2^32), got {values['seed']}")
+    space = read_config(folder).env.context_space
+    if context:
+        space.check(context, "--context")
+    keep_compiled_programs()
+    config, program, state = restore(folder)
+    outcome = _play(program, state, values["episodes"], context, values["seed"])
+    where = _spelled(space, context) if context else "the target"
+    console = Console()
+    say(console, f"{folder} at iteration {int(state.iteration[0])}: {values['episodes']} episodes on {where},")
+    say(console, "discounted return ± one standard error, its quantiles, and how many succeeded")
+    console.print(_table(config, outcome))
+
+
+def _play(program: Program, states: RunState, episodes: int, context: tuple[float, ...], seed: int) -> Outcome:
+    """Returns the outcome [lane, episode] of new episodes."""
+
+    def play(experiment: Experiment, state: RunState) -> Outcome:
+        key = jax.random.fold_in(jax.random.fold_in(state.key, _STREAM), seed)
+        key_contexts, key_play = jax.random.split(key)
+        if context:
+            contexts = jnp.tile(jnp.asarray(context), (episodes, 1))
+        else:
+            contexts = experiment.target_contexts(key_contexts, episodes)
+        return experiment.play(state, key_play, contexts)[0]
+
+    return program.map(play, states)
+
+
+def _table(config: RunConfig, outcome: Outcome) -> Table:
+    """Returns a row for each lane, over its episodes, and one for all seeds of a setting, over their means."""
+    table = Table()
+    for name in (*config.over, "seed", "mean", "10 %", "50 %", "90 %", "success"):
+        table.add_column(name, justify="right")
+    lanes = config.lanes()
+    returns, success = np.asarray(outcome.discounted_return), np.asarray(outcome.success, float)
+    for start in range(0, len(lanes), len(config.seeds)):
+        group = slice(start, start + len(config.seeds))
+        settings = [setting_text(value) for value in lanes[start].settings.values()]
+        for seed, row, rate in zip(config.seeds, returns[group], success[group].mean(axis=1), strict=True):
+            table.add_row(*settings, str(seed), *_cells(row, rate))
+        if len(config.seeds) > 1:
+            cells = _cells(returns[group].mean(axis=1), success[group].mean())
+            table.add_row(*settings, "all", *cells, style="bold", end_section=True)
+    return table
+
+
+def _cells(values: np.ndarray, rate: float) -> list[str]:
+    error = float(statistics.standard_error(values))
+    band = statistics.quantiles(values[:, None])
+    mean = f"{statistics.mean(values):.2f}" + ("" if np.isnan(error) else f" ± {error:.2f}")
+    return [mean, *(f"{float(curve[0]):.2f}" for curve in (band.low, band.middle, band.high)), f"{100 * rate:.0f} %"]
+
+
+def _spelled(space: ContextSpace, context: tuple[float, ...]) -> str:
+    parts = zip(space.names, context, space.units, strict=True)
+    return ", ".join(f"{name} {value:g}" + ("" if unit == "1" else f" {unit}") for name, value, unit in parts)

@@ -1,0 +1,66 @@
+"""What the terminal says about a run that has ended."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from spjax.analysis import Run, load_run
+from spjax.analysis.results import Record, records_of_run
+from spjax.analysis.run import Frozen
+from spjax.analysis.tables import comparison, terminal_table
+from spjax.presets import preset
+from spjax.training.run_folder import read_config
+
+
+def report(folder: Path, plots: bool) -> None:
+    """Prints the result beside the paper's, the times and what went wrong; draws the pictures and names them."""
+    console, run = Console(), load_run(folder)
+    records = records_of_run(run, experiment="run")
+    console.print(terminal_table(records))
+    for line in (*_remarks(folder, run, records), f"run folder: {folder}"):
+        say(console, line)
+    if plots:
+        draw(console, folder)
+
+
+def draw(console: Console, folder: Path) -> None:
+    """Draws the pictures of a run folder and names them."""
+    from spjax.analysis.pictures import plot_run  # Matplotlib, which a run without pictures need not wait for
+
+    for picture in plot_run(folder):
+        say(console, f"picture: {picture}")
+
+
+def say(console: Console, line: str) -> None:
+    """Prints a line as it is."""
+    console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def frozen_lanes(frozen: Sequence[Frozen]) -> str:
+    """Returns one sentence about the seeds whose parameters became non-finite."""
+    seeds = defaultdict(list)
+    for lane in frozen:
+        seeds[lane.iteration].append(str(lane.seed))
+    places = [f"{', '.join(names)} at iteration {iteration}" for iteration, names in sorted(seeds.items())]
+    return f"frozen, because their parameters became non-finite: seed {'; seed '.join(places)}"
+
+
+def _remarks(folder: Path, run: Run, records: Sequence[Record]) -> list[str]:
+    remarks = [f"success rate of {row.teacher}: {row.ours}" for row in comparison(records, "success_rate")]
+    if any(record["paper_mean"] is not None for record in records) and not _published(folder):
+        remarks.append("the settings are not those of the preset, so the paper's number is of another experiment")
+    if run.summary is not None:
+        remarks.append(f"{run.summary.wall_seconds:.1f} s, of which {run.summary.compile_seconds:.1f} s compiling")
+        if run.summary.frozen:
+            remarks.append(frozen_lanes(run.summary.frozen))
+    return remarks
+
+
+def _published(folder: Path) -> bool:
+    """Says whether the run is the preset's experiment, whatever its seeds."""
+    config = read_config(folder)
+    schedule = getattr(config.teacher, "schedule", None)
+    base = preset(config.env.name, config.agent_name, config.teacher_name, schedule, config.variant)
+    return all(getattr(config, part) == getattr(base, part) for part in ("env", "agent", "teacher", "target"))

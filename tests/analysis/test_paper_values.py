@@ -1,0 +1,25 @@
+from spjax.analysis.paper import PAPER, Estimate, Method
+
+
+def test_every_method_of_both_point_masses_is_there() -> None:
+    for env in ("point-mass-3d", "point-mass-2d"):
+        for agent in ("trpo", "ppo", "sac"):
+            for schedule in ("proportion", "bound"):
+                assert PAPER[Method(env, agent, "self-paced", schedule)].iterations is not None
+        for agent in ("ppo", "sac"):
+            for teacher in ("alp-gmm", "goal-gan", "random", "default"):
+                assert PAPER[Method(env, agent, teacher)].iterations is None
+    assert len(PAPER) == 2 * (3 * 2 + 2 * 4)
+
+
+def test_the_headline_numbers_are_those_of_tables_1_and_2() -> None:
+    best = PAPER[Method("point-mass-3d", "ppo", "self-paced", "bound")]
+    assert (best.final, best.iterations) == (Estimate(8.66, 0.07), Estimate(120, 10))
+    assert PAPER[Method("point-mass-2d", "sac", "random")].final == Estimate(4.99, 0.8)
+
+
+def test_the_self_paced_curriculum_beats_every_other_in_print() -> None:
+    for method, published in PAPER.items():
+        if method.schedule is None:
+            ours = PAPER[Method(method.env, method.agent, "self-paced", "proportion")]
+            assert ours.final.mean > published.final.mean

@@ -1,0 +1,165 @@
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from spjax.analysis import load_run, statistics
+from spjax.analysis.curves import alpha_curve, kl_to_target_curve, learning_curve
+from spjax.analysis.pictures import plot_run
+from spjax.analysis.snapshots import context_snapshots, trajectory_picture
+
+MakeRun = Callable[..., Path]
+SWEPT = ({"teacher.kl_proportion": 0.8}, {"teacher.kl_proportion": 1.6})
+
+
+def legend(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def curves(axes: Axes, count: int) -> list[np.ndarray]:
+    """Returns the data of the lines with more than two points."""
+    found = [line.get_xydata() for line in axes.lines if len(line.get_xdata()) > 2]
+    assert len(found) == count
+    return found
+
+
+def size(png: Path) -> tuple[int, int]:
+    header = png.read_bytes()[:24]
+    assert header.startswith(b"\x89PNG")
+    return struct.unpack(">II", header[16:])
+
+
+def test_a_run_folder_becomes_pictures_that_fit_a_readme(make_run: MakeRun) -> None:
+    folder = make_run(num_iterations=100)
+    files = plot_run(folder)
+    names = ["learning_curve", "success_rate", "kl_to_target", "alpha", "contexts", "trajectories"]
+    assert [file.relative_to(folder).as_posix() for file in files] == [f"pictures/{name}.png" for name in names]
+    assert sorted(file.name for file in (folder / "pictures").iterdir()) == sorted(file.name for file in files)
+    for file in files:
+        width, height = size(file)
+        assert 900 <= width <= 1700
+        assert 400 <= height <= 1100
+
+
+def test_what_was_not_recorded_is_not_drawn(make_run: MakeRun) -> None:
+    files = plot_run(make_run(teacher="default", schedule=None, finished=False))
+    assert [file.stem for file in files] == ["learning_curve", "success_rate", "contexts"]
+
+
+def test_a_swept_run_has_snapshots_and_trajectories_for_each_value(make_run: MakeRun) -> None:
+    stems = [file.stem for file in plot_run(make_run(swept=SWEPT))][4:]
+    values = [f"teacher.kl_proportion-{value}" for value in (0.8, 1.6)]
+    assert stems == [f"{name}-{value}" for value in values for name in ("contexts", "trajectories")]
+
+
+def test_the_learning_curve_is_the_mean_with_two_standard_errors_and_the_papers_value(make_run: MakeRun) -> None:
+    run = load_run(make_run())
+    figure = learning_curve([run], ["self-paced"])
+    axes = figure.axes[0]
+    recorded = run.evaluation_curves("discounted_return", run.groups()[0])
+    band = statistics.two_standard_errors(recorded.values)
+    (curve,) = curves(axes, 1)
+    np.testing.assert_allclose(curve, np.stack([recorded.iterations, band.middle], axis=1))
+    outline = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert (outline.min(), outline.max()) == pytest.approx((band.low.min(), band.high.max()))
+    dashed = [line.get_ydata() for line in axes.lines if list(line.get_xdata()) == [0, 1]]
+    np.testing.assert_allclose(dashed, [[8.45, 8.45]])
+    assert legend(figure) == ["self-paced", "paper after 400: 8.45 ± 0.42"]
+    assert axes.get_xlabel() == "iterations of 2,048 environment steps"
+    assert axes.get_title(loc="left") == "mean ± 2 standard errors, 4 seeds"
+
+
+def test_the_quantile_band_shows_the_median(make_run: MakeRun) -> None:
+    run = load_run(make_run())
+    axes = learning_curve([run], ["self-paced"], spread="quantiles").axes[0]
+    recorded = run.evaluation_curves("discounted_return", run.groups()[0])
+    np.testing.assert_allclose(curves(axes, 1)[0][:, 1], np.median(recorded.values, axis=0))
+
+
+def test_a_swept_run_has_one_curve_a_value_and_no_published_line(make_run: MakeRun) -> None:
+    figure = learning_curve([load_run(make_run(swept=SWEPT))], ["self-paced"])
+    curves(figure.axes[0], 2)
+    assert legend(figure) == ["$\\zeta$ = 0.8", "$\\zeta$ = 1.6"]
+
+
+def test_runs_side_by_side_keep_their_labels_and_say_what_froze(make_run: MakeRun) -> None:
+    runs = [load_run(make_run(frozen=(1,))), load_run(make_run(teacher="default", schedule=None))]
+    figure = learning_curve(runs, ["curriculum", "none"])
+    assert legend(figure) == [
+        "curriculum, 1 of 4 frozen",
+        "none",
+        "paper after 400: 8.45 ± 0.42",
+        "paper after 400: 2.40 ± 0.00",
+    ]
+    colors = {line.get_color() for line in figure.axes[0].lines}
+    assert len(colors) == 2
+
+
+def test_every_run_needs_a_label(make_run: MakeRun) -> None:
+    with pytest.raises(ValueError, match="got 2 labels for 1 runs"):
+        learning_curve([load_run(make_run())], ["one", "two"])
+
+
+def test_kl_to_the_target_is_drawn_on_a_logarithmic_axis(make_run: MakeRun) -> None:
+    run = load_run(make_run())
+    axes = kl_to_target_curve([run], ["self-paced"]).axes[0]
+    assert (axes.get_yscale(), axes.get_ylabel()) == ("log", "KL to the target distribution [nats]")
+    recorded = run.metric_curves("teacher.kl_to_target", run.groups()[0])
+    np.testing.assert_allclose(curves(axes, 1)[0][:, 1], np.median(recorded.values, axis=0))
+
+
+def test_alpha_shows_its_zeros_and_spreads_its_powers_of_ten(make_run: MakeRun) -> None:
+    run = load_run(make_run())
+    axes = alpha_curve([run], ["self-paced"]).axes[0]
+    alpha = curves(axes, 1)[0][:, 1]
+    assert (alpha[:10] == 0).all()
+    low, first, last = axes.transData.transform([(1, 0.0), (1, alpha[10]), (1, alpha[-1])])[:, 1]
+    assert low < first < last
+    assert first - low > 10  # pixels: the first positive value is told apart from zero
+
+
+def test_context_snapshots_have_a_column_an_iteration_and_a_row_a_dimension(make_run: MakeRun) -> None:
+    run = load_run(make_run(num_iterations=70, seeds=(5, 11, 16, 20, 21, 22)))
+    figure = context_snapshots(run, run.groups()[0])
+    panels = np.reshape(figure.axes, (2, 5))
+    assert [axes.get_title() for axes in panels[0]] == [f"iteration {k}" for k in (0, 20, 30, 50, 65)]
+    assert [axes.get_ylabel() for axes in panels[:, 0]] == ["gate width [m]", "friction [1/s]"]
+    assert legend(figure) == ["seed 5", "seed 16", "seed 20", "seed 22", "target"]
+    rows = {(row["lane"], row["iteration"]): row["contexts"] for row in run.evaluation.to_pylist()}
+    drawn = panels[1, 2].collections[-1].get_offsets()
+    np.testing.assert_allclose(drawn, np.reshape(rows[5, 30], (20, 3))[:, [0, 2]])
+    for axes, target in zip(panels[:, 0], ([2.5, 0.5], [2.5, 0.0]), strict=True):
+        assert axes.lines[0].get_xydata().tolist() == [target]
+
+
+def test_short_runs_show_what_they_have(make_run: MakeRun) -> None:
+    run = load_run(make_run(num_iterations=15, dim=2))
+    figure = context_snapshots(run, run.groups()[0])
+    assert [axes.get_title() for axes in figure.axes] == [f"iteration {k}" for k in (0, 5, 10, 15)]
+
+
+def test_trajectories_show_walls_start_goal_and_every_failure(make_run: MakeRun) -> None:
+    run = load_run(make_run())
+    figure = trajectory_picture(run, run.groups()[0])
+    assert run.trajectories is not None
+    failures = [row for row in run.trajectories.to_pylist() if not row["success"]]
+    successes = run.trajectories.num_rows - len(failures)
+    assert 0 < len(failures) < successes
+    lines = figure.axes[0].lines
+    assert [line.get_xydata().tolist() for line in lines[:2]] == [[[-4, 0], [2.25, 0]], [[2.75, 0], [4, 0]]]
+    crosses = [line.get_xydata()[0].tolist() for line in lines if line.get_marker() == "x"]
+    assert crosses == [[row["x"][-1], row["y"][-1]] for row in failures]
+    marked = [line.get_xydata()[0].tolist() for line in lines if line.get_marker() in ("o", "*")]
+    assert marked == [[0.0, 3.0], [0.0, -3.0]]
+    ended = f"failure, × where it ended: {len(failures)}"
+    assert legend(figure) == [f"success: {successes}", ended, "wall", "start", "goal"]
+
+
+def test_trajectories_of_a_run_that_goes_on_are_refused(make_run: MakeRun) -> None:
+    run = load_run(make_run(finished=False))
+    with pytest.raises(ValueError, match="has no trajectories yet"):
+        trajectory_picture(run, run.groups()[0])

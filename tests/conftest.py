@@ -1,0 +1,28 @@
+"""Shared by the whole suite: shapes and dtypes checked at run time, key reuse is an error, compiled code is kept."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "jax"))
+os.environ.setdefault("MPLBACKEND", "agg")
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import jax  # noqa: E402
+
+import tests.typecheck  # noqa: E402, F401
+from jaxtyping import install_import_hook  # noqa: E402
+
+install_import_hook("spjax", "tests.typecheck.functions_only")
+
+jax.config.update("jax_num_cpu_devices", 2)
+jax.config.update("jax_debug_key_reuse", True)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+@pytest.fixture
+def key() -> jax.Array:
+    """A key of the test's own; one use, or fold numbers into it."""
+    return jax.random.key(20210501)

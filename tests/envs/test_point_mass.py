@@ -1,0 +1,111 @@
+"""The point mass against an independent NumPy integration, and the published acceptance numbers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from spjax import envs
+
+
+def reference_step(state, force, noise, context, gain=1.5):
+    """One control step, substep by substep, in NumPy; returns the state and whether it crashed."""
+    x, vx, y, vy = (float(v) for v in state)
+    friction = context[2] if len(context) == 3 else 0.0
+    force = np.clip(force, -10, 10)
+    for push in noise:
+        next_x, next_y = np.clip(x + 0.01 * vx, -4, 4), np.clip(y + 0.01 * vy, -4, 4)
+        next_vx = vx + 0.01 * (gain * force[0] - friction * vx + push[0])
+        next_vy = vy + 0.01 * (gain * force[1] - friction * vy + push[1])
+        if y >= 0 > next_y or y <= 0 < next_y:
+            share = y / (y - next_y)
+            crossing = x + share * (next_x - x)
+            if abs(crossing - context[0]) > context[1] / 2:
+                return np.array([crossing, 0, 0, 0]), True
+        x, vx, y, vy = next_x, next_vx, next_y, next_vy
+    return np.array([x, vx, y, vy]), False
+
+
+@pytest.mark.parametrize("name", ["point-mass-3d", "point-mass-2d"])
+def test_control_steps_agree_with_a_substep_by_substep_integration(name, key):
+    env = envs.make(name)
+    random = np.random.default_rng(0)
+    step = jax.jit(env.step)
+    crashes = 0
+    for case in range(60):
+        context = random.uniform(env.context_space.lower, env.context_space.upper).astype(np.float32)
+        physics = np.array([*random.uniform(-4, 4, 1), *random.uniform(-8, 8, 1), *random.uniform(-0.7, 0.7, 1),
+                            *random.uniform(-12, 12, 1)], np.float32)  # fmt: skip
+        state = env.reset(key, jnp.asarray(context)).replace(physics=jnp.asarray(physics))
+        force = random.uniform(-14, 14, 2).astype(np.float32)
+        noise = 0.05 * np.asarray(jax.random.normal(jax.random.fold_in(key, case), (10, 2)))
+        after = step(jax.random.fold_in(key, case), state, jnp.asarray(force))
+        expected, crashed = reference_step(physics, force, noise, context)
+        crashes += crashed
+        assert bool(after.terminated) == crashed
+        np.testing.assert_allclose(after.physics, expected, rtol=2e-5, atol=2e-5)
+        distance = np.hypot(expected[0], expected[2] + 3)
+        np.testing.assert_allclose(after.reward, np.exp(-0.6 * distance), rtol=1e-5)
+    assert 5 <= crashes <= 50
+
+
+def discounted_return(env, controller, context, key):
+    state, total = env.reset(key, jnp.asarray(context)), 0.0
+    step = jax.jit(env.step)
+    for t in range(env.horizon):
+        state = step(jax.random.fold_in(key, t), state, controller(state.physics))
+        total += 0.95**t * float(state.reward)
+        if bool(state.terminated | state.truncated):
+            break
+    return total, state
+
+
+def test_doing_nothing_on_the_target_returns_the_published_0_54(key):
+    total, state = discounted_return(envs.make("point-mass-3d"), lambda s: jnp.zeros(2), (2.5, 0.5, 0.0), key)
+    assert total == pytest.approx(0.54, abs=0.02)
+    assert bool(state.truncated)
+    assert not bool(state.terminated)
+    assert int(state.time_step) == 100
+
+
+def test_going_through_the_gate_by_hand_earns_about_ten_and_counts_as_success(key):
+    def controller(physics):
+        x, vx, y, vy = physics
+        above = y > 0.05
+        goal_x = jnp.where(above, 2.5, 0.0)
+        goal_y = jnp.where(above & (jnp.abs(x - 2.5) > 0.2), 1.0, jnp.where(above, -0.5, -3.0))
+        return jnp.stack([8 * (goal_x - x) - 5 * vx, 8 * (goal_y - y) - 5 * vy])
+
+    total, state = discounted_return(envs.make("point-mass-3d"), controller, (2.5, 0.5, 0.0), key)
+    assert 5 < total < 11
+    assert bool(state.success)
+
+
+def test_a_crash_on_the_last_step_is_terminal_and_not_truncated(key):
+    env = envs.make("point-mass-3d")
+    state = env.reset(key, jnp.array([2.5, 0.5, 0.0]))
+    state = state.replace(physics=jnp.array([0.0, 0.0, 0.01, -5.0]), time_step=jnp.asarray(99, jnp.int32))
+    after = env.step(key, state, jnp.zeros(2))
+    assert int(after.time_step) == 100
+    assert bool(after.terminated)
+    assert not bool(after.truncated)
+    np.testing.assert_array_equal(after.physics[1:], 0.0)
+
+
+def test_the_wall_stops_an_upward_crossing_too(key):
+    env = envs.make("point-mass-2d")
+    state = env.reset(key, jnp.array([0.0, 1.0])).replace(physics=jnp.array([0.6, 0.0, -0.01, 5.0]))
+    after = env.step(key, state, jnp.zeros(2))
+    assert bool(after.terminated)
+    assert float(after.physics[0]) == pytest.approx(0.6, abs=1e-4)
+    through = env.step(jax.random.fold_in(key, 1), state.replace(physics=jnp.array([0.4, 0.0, -0.01, 5.0])), jnp.zeros(2))
+    assert not bool(through.terminated)
+
+
+def test_the_printed_dynamics_have_no_gain_and_no_noise(key):
+    env = envs.PointMass(dimensions=3, force_gain=1.0, noise_std=0.0)
+    state = env.reset(key, jnp.array([0.0, 8.0, 0.0]))
+    after = env.step(key, state, jnp.array([5.0, 0.0]))
+    assert float(after.physics[1]) == pytest.approx(0.5, rel=1e-5)
+    published = envs.PointMass(noise_std=0.0).step(jax.random.fold_in(key, 1), state, jnp.array([5.0, 0.0]))
+    assert float(published.physics[1]) == pytest.approx(0.75, rel=1e-5)

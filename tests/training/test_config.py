@@ -1,0 +1,68 @@
+"""Wrong configurations are one sentence before anything compiles."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import spjax
+from tests.training.conftest import tiny
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seeds": ()}, "at least one seed is needed, got none"),
+        ({"seeds": (-1,)}, r"seeds must lie in \[0, 2\^32\), got -1..-1"),
+        ({"seeds": (1, 1)}, r"each seed may be given once, got \[1, 1\]"),
+        ({"num_iterations": 0}, "num_iterations must be at least 1, got 0"),
+        ({"target_mean": (2.5, 9.0)}, r"teacher.target_mean: gate width = 9 lies outside its bounds \[0.5, 8\] m"),
+        ({"target_std": (0.1, 0.0)}, "teacher.target_std of gate width must be positive and finite, got 0"),
+        ({"over": {"teacher.zeta": (1.0,)}}, "unknown setting 'teacher.zeta'"),
+        ({"over": {"teacher.kl_propotion": (1.0,)}}, "did you mean 'teacher.kl_proportion'"),
+        ({"over": {"agent.hidden": ((8,),)}}, "it shapes the compiled program"),
+        ({"over": {"env.noise_std": (0.1,)}}, "settings are named agent.<setting> or teacher.<setting>"),
+        ({"over": {"teacher.max_kl": (-0.1,)}}, "teacher.max_kl must be at least 0, got -0.1"),
+        ({"over": {"teacher.max_kl": ("a",)}}, "teacher.max_kl needs a number, got 'a'"),
+        ({"over": {"agent.learning_rate": (float("nan"),)}}, "agent.learning_rate must not be NaN"),
+    ],
+)
+def test_wrong_values_are_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        tiny(**changes).check()
+
+
+def test_an_initial_mean_outside_the_bounds_is_named():
+    config = tiny()
+    config = dataclasses.replace(config, teacher=config.teacher.replace(initial_mean=(-5.0, 1.0)))
+    with pytest.raises(ValueError, match=r"teacher.initial_mean: gate position = -5 lies outside its bounds \[-4, 4\] m"):
+        config.check()
+
+
+def test_lanes_are_the_grid_of_settings_times_the_seeds():
+    config = tiny(seeds=(4, 5), over={"teacher.kl_proportion": (0.4, 0.8), "agent.learning_rate": (1e-3,)})
+    lanes = config.lanes()
+    assert [(lane.seed, lane.settings["teacher.kl_proportion"]) for lane in lanes] == [(4, 0.4), (5, 0.4), (4, 0.8), (5, 0.8)]
+    experiments = config.experiments()
+    np.testing.assert_allclose(experiments.teacher.kl_proportion, [0.4, 0.4, 0.8, 0.8])
+    np.testing.assert_allclose(experiments.agent.learning_rate, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"env": "point-mas-3d"}, "unknown environment 'point-mas-3d'; did you mean 'point-mass-3d'?"),
+        ({"agent": "pp"}, "unknown agent 'pp'; did you mean 'ppo'?"),
+        ({"teacher": "selfpaced"}, "unknown teacher 'selfpaced'; did you mean 'self-paced'?"),
+        ({"schedule": "bond"}, "unknown schedule 'bond'; did you mean 'bound'?"),
+        ({"variant": "papr"}, "unknown variant 'papr'; known: article, published"),
+        (
+            {"teacher": "random", "schedule": "bound"},
+            "only the self-paced teacher has a schedule, got schedule 'bound' for 'random'",
+        ),
+    ],
+)
+def test_unknown_names_are_answered_with_the_nearest(arguments, message):
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        spjax.preset(**{"env": "point-mass-3d", **arguments})
+    assert str(error.value) == message

@@ -1,0 +1,112 @@
+"""Lanes of one program: equal to single runs, independent of one another, never recompiled."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from spjax.training import program as program_module
+from spjax.training.checkpoint import without_keys
+from spjax.training.program import Program
+from tests.training.conftest import tiny
+
+
+def run(config, iterations=4, change=lambda states: states):
+    """Returns the final states on the host, and the metrics of the last chunk."""
+    program = Program.of(config.experiments())
+    chunk, _ = program.compile(config.evaluate_every)
+    states = change(program.init([lane.seed for lane in config.lanes()]))
+    for _ in range(iterations // config.evaluate_every):
+        states, metrics, _ = chunk(states, config.evaluate_every)
+    return program.to_host(without_keys(states)), metrics
+
+
+def assert_same_bits(left, right):
+    for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def lane(tree, index):
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+@pytest.fixture(scope="module")
+def swept():
+    """Three seeds times two proportions on two devices (an even number of lanes)."""
+    return run(tiny(over={"teacher.kl_proportion": (0.4, 1.6)}))[0]
+
+
+def test_a_lane_of_a_sweep_is_the_single_run_with_that_seed_and_setting_bit_for_bit(swept):
+    single, _ = run(tiny(seeds=(2,), over={"teacher.kl_proportion": (1.6,)}))
+    assert_same_bits(lane(swept, 4), lane(single, 0))
+
+
+def test_a_number_of_lanes_that_devices_do_not_divide_changes_nothing(swept):
+    padded, _ = run(tiny())
+    for index in range(3):
+        assert_same_bits(lane(swept, 3 + index), lane(padded, index))
+
+
+def test_lanes_differ_where_seeds_or_settings_differ(swept):
+    means = swept.teacher_state.distribution.mean
+    assert len(np.unique(means, axis=0)) == 6
+    params = np.concatenate([leaf.reshape(6, -1) for leaf in jax.tree.leaves(swept.agent_state.params)], axis=1)
+    assert len(np.unique(params, axis=0)) == 6
+
+
+def test_a_lane_with_nan_parameters_freezes_and_the_others_end_as_they_would_have():
+    def poison(states):
+        leaves, structure = jax.tree.flatten(states.agent_state.params)
+        leaves[0] = leaves[0].at[1].set(jnp.nan)
+        return states.replace(agent_state=states.agent_state.replace(params=structure.unflatten(leaves)))
+
+    clean, _ = run(tiny())
+    poisoned, metrics = run(tiny(), change=poison)
+    for index in (0, 2):
+        assert_same_bits(lane(clean, index), lane(poisoned, index))
+    np.testing.assert_array_equal(poisoned.frozen_at, [-1, 0, -1])
+    np.testing.assert_array_equal(metrics.frozen, [[False] * 2, [True] * 2, [False] * 2])
+
+
+def test_traced_settings_and_seeds_never_trace_the_program_again(monkeypatch):
+    traces = []
+    chunk = program_module._chunk
+    monkeypatch.setattr(program_module, "_chunk", lambda *arguments: traces.append(1) or chunk(*arguments))
+    base = tiny(seeds=(1,))
+    first = Program.of(base.experiments())
+    step, _ = first.compile(2)
+    count = len(traces)
+    assert count >= 1
+    for changed in (
+        dataclasses.replace(base, seeds=(7,)),
+        dataclasses.replace(base, agent=base.agent.replace(learning_rate=5e-3, clip_range=0.1)),
+        dataclasses.replace(base, teacher=base.teacher.replace(kl_proportion=0.3, offset=4, max_kl=0.1, performance_bound=1.0)),
+    ):
+        program = Program.of(changed.experiments())
+        again = program_module.Chunk(step.compiled, program)
+        states, metrics, _ = again(program.init(list(changed.seeds)), 2)
+        assert np.isfinite(metrics.agent.value_loss).all()
+    assert len(traces) == count
+
+
+def test_first_contexts_of_different_seeds_are_uncorrelated():
+    config = tiny(seeds=tuple(range(1, 101)))
+    program = Program.of(config.experiments())
+    states = program.init([lane.seed for lane in config.lanes()])
+    contexts = np.asarray(states.slots.env_state.context)[:100, :, 0]  # 100 seeds, 4 slots, gate position
+    correlation = np.corrcoef(contexts[:-1].ravel(), contexts[1:].ravel())[0, 1]
+    assert abs(correlation) < 0.1
+    assert len(np.unique(contexts)) > 380
+
+
+def test_evaluation_leaves_the_state_bit_identical_and_repeats_exactly():
+    program = Program.of(tiny().experiments())
+    chunk, _ = program.compile(2)
+    states = program.init([1, 2, 3])
+    before = program.to_host(without_keys(states))
+    states, _, first = chunk(states, 0)
+    states, _, second = chunk(states, 0)
+    assert_same_bits(before, program.to_host(without_keys(states)))
+    assert_same_bits(first, second)
