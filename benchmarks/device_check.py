@@ -10,17 +10,20 @@ import time
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import spjax
-from benchmarks.context_problems import point_mass_problems
-from spjax.analysis.results import device, record, versions, write_records
+from benchmarks.context_problems import NASTY, ContextProblem, make_problem
+from spjax.analysis.results import Record, commit, device, record, versions, write_records
+from spjax.contexts import Gaussian
 from spjax.self_paced.context_update import update_context
 from spjax.training.program import Program, use_all_cores
 
 RESULTS = Path(__file__).parent / "results" / "device-check.json"
 COMMAND = "make device-check"
-ITERATIONS = 5
+ITERATIONS = 5  # a chunk
+REPETITIONS = 3
 LANES = (20, 512)
 SOLVES = (1_000, 16_384)
 
@@ -38,41 +41,63 @@ def main() -> None:
     print(json.dumps({"device": device(), "versions": versions(), **found}))
 
 
-def measure_training(lanes: int) -> dict:
-    """Returns a record of environment steps a second of that many seeds in one program."""
+def measure_training(lanes: int) -> Record:
+    """Returns environment steps a second of that many seeds in one program."""
     config = dataclasses.replace(spjax.preset("point-mass-3d"), seeds=tuple(range(1, lanes + 1)))
     program = Program.of(config.experiments())
     chunk, compile_seconds = program.compile(ITERATIONS)
     states, _, _ = chunk(program.init(list(config.seeds)), ITERATIONS)
     rates = []
-    for _ in range(3):
+    for _ in range(REPETITIONS):
         start = time.perf_counter()
         states, _, _ = chunk(states, ITERATIONS)
         jax.block_until_ready(states)
         rates.append(lanes * 2048 * ITERATIONS / (time.perf_counter() - start))
-    return record(
-        experiment="device-check", env="point-mass-3d", agent="ppo", teacher="self-paced", schedule="proportion",
-        metric="environment steps/s", settings={"batch": lanes}, values=rates, iterations=ITERATIONS,
-        compile_seconds=compile_seconds, command=COMMAND,
-    )  # fmt: skip
+    return _record("environment steps/s", lanes, rates, compile_seconds)
 
 
-def measure_solves(batch: int) -> dict:
-    """Returns a record of context updates a second of a batch of problems of point-mass size."""
-    problems = point_mass_problems(batch)
-    solve = jax.jit(jax.vmap(lambda p: update_context(*p.data, alpha=p.alpha, max_kl=p.max_kl)[0]))
+def measure_solves(batch: int) -> Record:
+    """Returns context updates a second of a batch of problems of point-mass size."""
+    plain = [seed for seed in range(10 * len(NASTY)) if NASTY[seed % len(NASTY)] == "plain"]
+    few = jax.tree.map(lambda *leaves: np.stack(leaves).astype(leaves[0].dtype), *[make_problem(s, 3) for s in plain])
+    problems = jax.tree.map(lambda leaf: jnp.asarray(np.resize(leaf, (batch, *leaf.shape[1:]))), few)
+
+    def solve(problem: ContextProblem) -> Gaussian:
+        old = Gaussian(problem.old_mean, problem.old_chol)
+        target = Gaussian(problem.target_mean, problem.target_chol)
+        data = (old, target, problem.contexts, problem.values, problem.mask)
+        return update_context(*data, alpha=problem.alpha, max_kl=problem.max_kl, std_floor=problem.std_floor)[0]
+
     start = time.perf_counter()
-    jax.block_until_ready(solve(problems))
+    compiled = jax.jit(jax.vmap(solve)).lower(problems).compile()
     compile_seconds = time.perf_counter() - start
+    jax.block_until_ready(compiled(problems))
     rates = []
-    for _ in range(3):
+    for _ in range(REPETITIONS):
         start = time.perf_counter()
-        jax.block_until_ready(solve(problems))
+        jax.block_until_ready(compiled(problems))
         rates.append(batch / (time.perf_counter() - start))
+    return _record("context updates/s", batch, rates, compile_seconds)
+
+
+def _record(metric: str, batch: int, rates: list[float], compile_seconds: float) -> Record:
     return record(
-        experiment="device-check", metric="context updates/s", settings={"batch": batch}, values=rates,
-        compile_seconds=compile_seconds, command=COMMAND,
-    )  # fmt: skip
+        experiment="device-check",
+        env="point-mass-3d",
+        agent="ppo",
+        teacher="self-paced",
+        schedule="proportion",
+        settings={"batch": batch},
+        metric=metric,
+        seeds=range(REPETITIONS),
+        values=rates,
+        iterations=ITERATIONS,
+        compile_seconds=round(compile_seconds, 1),
+        device=device(),
+        versions=versions(),
+        commit=commit(),
+        command=COMMAND,
+    )
 
 
 if __name__ == "__main__":

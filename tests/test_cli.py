@@ -228,8 +228,8 @@ def test_resume_ends_with_the_bits_of_the_undisturbed_run_and_draws_pictures(tra
     (run / "summary.json").unlink()
     assert main(["resume", str(run), "--quiet"]) == 0
     for part in ("metrics", "evaluation"):
-        resumed, whole = (pq.read_table(folder / part / "000002.parquet") for folder in (run, trained))
-        assert resumed.equals(whole)
+        resumed, whole = (pq.read_table(folder / part / "000002.parquet").to_pydict() for folder in (run, trained))
+        assert repr(resumed) == repr(whole)  # NaN is NaN, and every float has its own text
     printed = capsys.readouterr().out
     assert f"run folder: {run}\n" in printed
     pictures = sorted((run / "pictures").glob("*.png"))
@@ -359,13 +359,13 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, capsys):
 def test_frozen_seeds_are_reported_in_one_sentence(trained, tmp_path, monkeypatch, capsys):
     lanes = (Frozen(0, 3, 17), Frozen(1, 5, 17), Frozen(2, 8, 20))
     why = "frozen, because their parameters became non-finite"
-    assert frozen_lanes(lanes) == f"{why}: seed 3, 5 at iteration 17; seed 8 at iteration 20"
+    assert frozen_lanes(lanes) == f"{why}: seed 3, 5 after iteration 17; seed 8 after iteration 20"
     run = shutil.copytree(trained, tmp_path / "run")
     summary = json.loads((run / "summary.json").read_text())
     run_folder.write_json(run / "summary.json", {**summary, "frozen": [{"lane": 1, "seed": 5, "iteration": 1}]})
     monkeypatch.setattr(training, "resume", lambda folder, progress: folder)
     assert main(["resume", str(run), "--no-plots"]) == 0
-    assert f"{why}: seed 5 at iteration 1\n" in capsys.readouterr().out
+    assert f"{why}: seed 5 after iteration 1\n" in capsys.readouterr().out
 
 
 def test_the_help_shows_the_settings_of_the_chosen_types_with_comments_and_defaults(capsys):

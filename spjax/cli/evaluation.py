@@ -78,7 +78,7 @@ def _table(config: RunConfig, outcome: Outcome) -> Table:
     """Returns a row for each lane, over its episodes, and one for all seeds of a setting, over their means."""
     table = Table()
     for name in (*config.over, "seed", "mean", "10 %", "50 %", "90 %", "success"):
-        table.add_column(name, justify="right")
+        table.add_column(name.rpartition(".")[2], justify="right", no_wrap=name not in config.over, overflow="fold")
     lanes = config.lanes()
     returns, success = np.asarray(outcome.discounted_return), np.asarray(outcome.success, float)
     for start in range(0, len(lanes), len(config.seeds)):

@@ -43,8 +43,8 @@ def frozen_lanes(frozen: Sequence[Frozen]) -> str:
     seeds = defaultdict(list)
     for lane in frozen:
         seeds[lane.iteration].append(str(lane.seed))
-    places = [f"{', '.join(names)} at iteration {iteration}" for iteration, names in sorted(seeds.items())]
-    return f"frozen, because their parameters became non-finite: seed {'; seed '.join(places)}"
+    places = [f"seed {', '.join(names)} after iteration {iteration}" for iteration, names in sorted(seeds.items())]
+    return f"frozen, because their parameters became non-finite: {'; '.join(places)}"
 
 
 def _remarks(folder: Path, run: Run, records: Sequence[Record]) -> list[str]:

@@ -11,7 +11,6 @@ from spjax.cli.cache import keep_compiled_programs
 from spjax.cli.errors import Failure, UsageError, run_continues
 from spjax.cli.flags import Group, parse, read, value_of
 from spjax.cli.report import report
-from spjax.envs import Env
 from spjax.presets import preset
 from spjax.training import train as training
 from spjax.training.config import AGENTS, TEACHERS, VARIANTS, RunConfig, Setting, traced_settings
@@ -112,6 +111,7 @@ def _configure(
     """Returns what to run and the flags that say how to show it; unknown names are refused before anything is parsed."""
     chosen = {what: value_of(args, f"--{what}") or getattr(flags, what) for what in ("agent", "teacher", "variant")}
     base = preset(name, schedule=value_of(args, "--teacher.schedule"), **chosen)
+    task: Any = base.env
     mean, std = base.target
     start = flags(
         iterations=base.num_iterations,
@@ -122,7 +122,7 @@ def _configure(
     )
     groups = [
         Group("", start),
-        Group("env", base.env, f"Task {name}.", _told_by_name(base.env)),
+        Group("env", task, f"Task {name}.", _told_by_name(task)),
         Group("agent", base.agent, f"Learner {base.agent_name}. {_sweepable(base.agent)}"),
         Group("teacher", base.teacher, f"Curriculum {base.teacher_name}. {_sweepable(base.teacher)}", _AIMS),
     ]
@@ -132,7 +132,7 @@ def _configure(
     aims = {field: run[field] for field in _AIMS if hasattr(base.teacher, field)}
     config = dataclasses.replace(
         base,
-        env=dataclasses.replace(base.env, **values["env"]),
+        env=dataclasses.replace(task, **values["env"]),
         agent=dataclasses.replace(base.agent, **values["agent"]),
         teacher=dataclasses.replace(base.teacher, **values["teacher"], **aims),
         target_mean=run["target_mean"],
@@ -151,7 +151,7 @@ def _sweepable(part: Any) -> str:
     return f"A sweep may vary {', '.join(names)}." if names else "It has no settings."
 
 
-def _told_by_name(env: Env) -> frozenset[str]:
+def _told_by_name(env: Any) -> frozenset[str]:
     """Returns the settings that tell the registered environments of one kind apart."""
     kin = [other for other in map(envs.make, envs.names()) if type(other) is type(env)]
     names = [field.name for field in dataclasses.fields(env)]

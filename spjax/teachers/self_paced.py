@@ -10,7 +10,6 @@ KL(old || new) where the paper prints KL(new || old); the presets come in both v
 
 from typing import Literal
 
-import jax
 import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
@@ -19,7 +18,6 @@ from spjax.agents.rollout import Episodes
 from spjax.contexts import ContextSpace, Gaussian, kl_divergence
 from spjax.self_paced.context_update import ContextUpdate, update_context
 from spjax.self_paced.schedules import alpha_proportion
-from spjax.solvers.augmented_lagrangian import Result
 from spjax.teachers.base import Teacher, Value
 from spjax.teachers.buffer import EpisodeBuffer, add, clear, init_buffer, masked_mean
 from spjax.teachers.target import check_gaussian
@@ -73,11 +71,7 @@ class SelfPaced(Teacher):
         alpha = alpha_proportion(mean_return, kl_to_target, self.kl_proportion, self.max_alpha)
         alpha = jnp.where(due & (updates >= self.offset), alpha, 0.0)
 
-        distribution, record = jax.lax.cond(
-            due,
-            lambda: self._solve(state, buffer, alpha, kl_to_target, value),
-            lambda: (state.distribution, _no_update(state)),
-        )
+        distribution, record = self._solve(state, buffer, buffer.mask & due, alpha, kl_to_target, value)
         metrics = SelfPacedMetrics(
             kl_to_target=kl_divergence(distribution, self.target),
             alpha=alpha if self.schedule == "proportion" else jnp.full_like(alpha, jnp.nan),
@@ -120,16 +114,18 @@ class SelfPaced(Teacher):
         self,
         state: "SelfPacedState",
         buffer: EpisodeBuffer,
+        mask: Bool[Array, " capacity"],
         alpha: Float[Array, ""],
         kl_to_target: Float[Array, ""],
         value: Value,
     ) -> tuple[Gaussian, ContextUpdate]:
+        """Returns the next distribution; exactly the current one where the mask is empty."""
         returns = buffer.discounted_return
         values = value(buffer.first_observation) if self.value_source == "critic" else returns
         floor = None
         if self.std_floor is not None:
             floor = jnp.where(kl_to_target > self.floor_kl, jnp.asarray(self.std_floor), 0.0)
-        data = (state.distribution, self.target, buffer.context, values, buffer.mask)
+        data = (state.distribution, self.target, buffer.context, values, mask)
         if self.schedule == "proportion":
             return update_context(
                 *data, alpha=alpha, max_kl=self.max_kl, std_floor=floor, kl_direction=self.kl_direction
@@ -169,15 +165,3 @@ class SelfPacedMetrics:
     dropped_episodes: Int[Array, ""]  # seen but no longer in the buffer
     context_mean: Float[Array, " dim"]
     context_chol: Float[Array, " dim_squared"]  # row by row
-
-
-def _no_update(state: SelfPacedState) -> ContextUpdate:
-    zero, none = jnp.zeros(()), jnp.zeros((), jnp.int32)
-    return ContextUpdate(
-        result=jnp.full((), Result.NO_DATA, jnp.int32),
-        mode=none,
-        reached=state.reached,
-        kl=zero,
-        iterations=none,
-        effective_sample_size=zero,
-    )

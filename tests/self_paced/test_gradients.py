@@ -1,0 +1,133 @@
+"""Derivatives of the update against central differences, in double precision."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+from spjax.contexts import Gaussian, kl_divergence
+from spjax.self_paced import alpha_proportion, update_context
+
+INPUTS = ("values", "contexts", "setting", "max_kl", "old", "target")
+
+
+@functools.cache
+def compiled(rule, direction):
+    def loss(inputs):
+        setting = inputs["setting"]
+        rules = {"proportion": {"alpha": setting}, "bound": {"performance_bound": setting, "reached": False}}
+        new, _ = update_context(
+            inputs["old"],
+            inputs["target"],
+            inputs["contexts"],
+            inputs["values"],
+            jnp.ones(20, bool),
+            max_kl=inputs["max_kl"],
+            kl_direction=direction,
+            **rules[rule],
+        )
+        return new.mean @ jnp.array([1.0, 2.0]) + (new.chol * jnp.array([[1.0, 0.0], [3.0, 2.0]])).sum()
+
+    return jax.jit(loss), jax.jit(jax.grad(loss))
+
+
+def make_inputs(rule, active):
+    rng = np.random.default_rng(1)
+    old = Gaussian(jnp.array([2.0, 4.0]), jnp.array([[2.0, 0.0], [0.4, 1.5]]))
+    contexts = old.mean + jnp.asarray(rng.normal(size=(20, 2))) @ old.chol.T
+    values = 5 + jnp.tanh(contexts[:, 0] - 2) + 0.1 * jnp.asarray(rng.normal(size=20))
+    close = Gaussian(old.mean + 0.05, old.chol * 0.97)
+    far = Gaussian(jnp.array([2.5, 0.5]), jnp.diag(jnp.array([0.2, 0.1])))
+    setting = {"proportion": 0.02 if active else 400.0, "bound": values.mean() - 0.02}[rule]
+    return {
+        "old": old,
+        "target": far if active else close,
+        "contexts": contexts,
+        "values": values,
+        "setting": jnp.asarray(setting),
+        "max_kl": jnp.asarray(0.05),
+    }
+
+
+def directional(rule, direction, inputs, name, seed=0):
+    """Returns the derivative of the loss along a random direction of one input, and its central difference."""
+    loss, gradient = compiled(rule, direction)
+    flat, unflatten = ravel_pytree(inputs[name])
+    along = np.random.default_rng(seed).normal(size=flat.shape) * np.where(np.asarray(flat) == 0, 0.0, 1.0)
+    step = 1e-5 * max(1e-3, float(np.abs(flat).max()))
+    ends = [loss(inputs | {name: unflatten(flat + sign * step * along)}) for sign in (1, -1)]
+    computed = ravel_pytree(gradient(inputs)[name])[0] @ along
+    return float(computed), float((ends[0] - ends[1]) / (2 * step))
+
+
+@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.parametrize(("rule", "direction"), [("proportion", "old-new"), ("bound", "new-old")])
+def test_derivatives_at_an_active_trust_region_equal_central_differences(rule, direction, name):
+    with jax.enable_x64(True):
+        computed, difference = directional(rule, direction, make_inputs(rule, active=True), name)
+    assert difference != 0
+    np.testing.assert_allclose(computed, difference, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["values", "setting", "target"])
+def test_derivatives_inside_the_trust_region_equal_central_differences(name):
+    with jax.enable_x64(True):
+        computed, difference = directional("proportion", "old-new", make_inputs("proportion", active=False), name)
+    np.testing.assert_allclose(computed, difference, rtol=1e-4)
+
+
+def test_the_derivative_to_an_inactive_trust_region_is_zero():
+    with jax.enable_x64(True):
+        gradient = compiled("proportion", "old-new")[1](make_inputs("proportion", active=False))
+    assert abs(float(gradient["max_kl"])) < 1e-6
+
+
+def test_a_lane_with_nan_values_has_finite_derivatives_and_those_of_the_old_distribution_pass_through():
+    with jax.enable_x64(True):
+        inputs = make_inputs("proportion", active=True)
+        gradient = compiled("proportion", "old-new")[1](inputs | {"values": inputs["values"].at[3].set(jnp.nan)})
+        np.testing.assert_array_equal(gradient["values"], 0.0)
+        np.testing.assert_allclose(gradient["old"].mean, [1.0, 2.0])
+
+
+def test_batched_derivatives_equal_single_ones_in_every_mode():
+    with jax.enable_x64(True):
+        inputs = make_inputs("bound", active=True)
+        gradient = compiled("bound", "new-old")[1]
+        bounds = inputs["setting"] + jnp.array([0.0, 1.0])  # reached and not reached
+        together = jax.vmap(lambda bound: gradient(inputs | {"setting": bound}))(bounds)
+        for index in range(2):
+            alone = gradient(inputs | {"setting": bounds[index]})
+            for left, right in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+                assert np.all(np.isfinite(right))
+                np.testing.assert_allclose(left[index], right, rtol=1e-6, atol=1e-9)
+
+
+def test_derivatives_flow_through_a_curriculum_of_twelve_updates():
+    noise = np.random.default_rng(3).normal(size=(12, 20, 2))
+
+    def final_kl(settings):
+        zeta, max_kl = settings
+        old = Gaussian(jnp.array([2.0, 4.0]), jnp.diag(jnp.array([2.0, 1.8])))
+        target = Gaussian(jnp.array([2.5, 0.5]), jnp.diag(jnp.array([0.01, 0.01])))
+
+        def step(old, noise):
+            contexts = old.mean + noise @ old.chol.T
+            values = 5 + jnp.tanh(contexts[:, 1] - 4)
+            alpha = alpha_proportion(values.mean(), kl_divergence(old, target), zeta)
+            new, _ = update_context(old, target, contexts, values, jnp.ones(20, bool), max_kl=max_kl, alpha=alpha)
+            return new, None
+
+        return jnp.log(kl_divergence(jax.lax.scan(step, old, jnp.asarray(noise))[0], target))
+
+    with jax.enable_x64(True):
+        settings = jnp.array([1.6, 0.05])
+        gradient = np.asarray(jax.jit(jax.grad(final_kl))(settings))
+        function = jax.jit(final_kl)
+        for index, step in enumerate((1e-5, 1e-7)):
+            change = step * jnp.eye(2)[index]
+            difference = (function(settings + change) - function(settings - change)) / (2 * step)
+            np.testing.assert_allclose(gradient[index], difference, rtol=1e-3)

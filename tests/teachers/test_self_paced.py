@@ -1,0 +1,136 @@
+"""The self-paced teacher: when it updates, which alpha it uses, when it freezes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from spjax.contexts import ContextSpace, Gaussian, kl_divergence
+from spjax.self_paced.context_update import Mode
+from spjax.teachers import Random, SelfPaced, Target
+from tests.teachers.test_buffer import episodes
+
+SPACE = ContextSpace(("gate position", "gate width"), ("m", "m"), (-4.0, 0.5), (4.0, 8.0))
+TEACHER = SelfPaced(
+    target_mean=(2.5, 0.5), target_std=(0.1, 0.1), initial_mean=(0.0, 4.25), initial_std=(2.0, 1.875), buffer_size=32,
+    warmup=0, offset=3,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def update():
+    """One compiled update for the whole module; the value of every context is given."""
+
+    def run(teacher, state, key, contexts, returns, value, mask):
+        rows = episodes(returns, mask).replace(context=contexts, first_observation=contexts)
+        return teacher.update(state, key, rows, lambda observation: value + 0.1 * observation[:, 0])
+
+    return jax.jit(run)
+
+
+def contexts_of(state, key, count=24):
+    return jax.vmap(lambda k: TEACHER.sample(state, k, SPACE))(jax.random.split(key, count))
+
+
+def play(update, teacher, key, values, returns=None, mask=None):
+    """Runs one update for each value; returns the states and metrics."""
+    state = teacher.init(jax.random.fold_in(key, 0), SPACE, 2)
+    states, metrics = [state], []
+    for number, value in enumerate(values):
+        contexts = contexts_of(state, jax.random.fold_in(key, 1 + number))
+        reward = jnp.full(24, value if returns is None else returns)
+        present = jnp.ones(24, bool) if mask is None else mask[number]
+        state, metric = update(teacher, state, jax.random.fold_in(key, 100 + number), contexts, reward, value, present)
+        states.append(state)
+        metrics.append(metric)
+    return states, metrics
+
+
+def test_alpha_is_zero_in_the_updates_before_k_alpha_and_then_follows_the_rule(update, key):
+    states, metrics = play(update, TEACHER, key, [5.0] * 5)
+    alphas = [float(m.alpha) for m in metrics]
+    assert alphas[:2] == [0.0, 0.0]
+    for number in range(2, 5):
+        kl = float(kl_divergence(states[number].distribution, TEACHER.target))
+        assert alphas[number] == pytest.approx(1.6 * 5.0 / kl, rel=1e-5)
+
+
+def test_no_update_happens_during_the_warm_up_and_its_episodes_are_kept(update, key):
+    states, metrics = play(update, TEACHER.replace(warmup=2), key, [5.0] * 3)
+    for state in states[1:3]:
+        np.testing.assert_array_equal(state.distribution.mean, states[0].distribution.mean)
+    assert [int(s.buffer.count) for s in states] == [0, 24, 48, 0]
+    assert int(metrics[2].dropped_episodes) == 72 - 32
+    assert (states[3].distribution.mean != states[0].distribution.mean).any()
+    assert [int(s.updates) for s in states] == [0, 0, 0, 1]
+
+
+def test_an_iteration_without_episodes_changes_nothing_and_is_no_update(update, key):
+    nobody = jnp.zeros(24, bool)
+    states, metrics = play(update, TEACHER, key, [5.0, 5.0], mask=[nobody, jnp.ones(24, bool)])
+    np.testing.assert_array_equal(states[1].distribution.chol, states[0].distribution.chol)
+    assert [int(s.updates) for s in states] == [0, 0, 1]
+    assert float(metrics[0].step_kl) == 0.0
+
+
+def test_negative_returns_never_push_away_from_the_target(update, key):
+    _, metrics = play(update, TEACHER, key, [-3.0] * 4)
+    assert [float(m.alpha) for m in metrics] == [0.0] * 4
+
+
+def test_the_bound_rule_rewards_then_approaches_then_freezes_then_approaches(key):
+    teacher = TEACHER.replace(schedule="bound", performance_bound=3.5)
+    step = jax.jit(
+        lambda t, s, k, c, v: t.update(s, k, episodes(jnp.zeros(24), jnp.ones(24, bool)).replace(
+            context=c, first_observation=c), lambda o: v + 0.1 * o[:, 0])
+    )  # fmt: skip
+    state, states, modes = teacher.init(jax.random.fold_in(key, 0), SPACE, 2), [], []
+    for number, value in enumerate((1.0, 4.5, 2.0, 4.5)):
+        states.append(state)
+        state, metrics = step(teacher, state, jax.random.fold_in(key, 9 + number), contexts_of(state, jax.random.fold_in(key, number + 1)), value)
+        modes.append(int(metrics.mode))
+    assert modes == [Mode.REWARD, Mode.TARGET, Mode.FROZEN, Mode.TARGET]
+    assert [bool(s.reached) for s in [*states, state]] == [False, False, True, True, True]
+    np.testing.assert_array_equal(states[3].distribution.mean, states[2].distribution.mean)
+    np.testing.assert_array_equal(states[3].distribution.chol, states[2].distribution.chol)
+    kl = [float(kl_divergence(s.distribution, teacher.target)) for s in [*states, state]]
+    assert kl[2] < kl[1]
+    assert kl[4] < kl[3]
+    assert step._cache_size() == 1
+
+
+def test_the_floor_holds_only_while_the_target_is_far(update, key):
+    far = TEACHER.replace(std_floor=(1.9, 1.8), floor_kl=0.0, offset=0)
+    states, _ = play(update, far, key, [5.0] * 6)
+    assert (jnp.diagonal(states[-1].distribution.chol) >= jnp.array([1.9, 1.8]) * (1 - 1e-6)).all()
+    near = far.replace(floor_kl=1e9)
+    states, _ = play(update, near, key, [5.0] * 6)
+    assert (jnp.diagonal(states[-1].distribution.chol) < jnp.array([1.9, 1.8])).any()
+
+
+def test_a_step_never_exceeds_epsilon_in_the_published_direction(update, key):
+    states, metrics = play(update, TEACHER, key, [5.0] * 4)
+    for old, new, metric in zip(states[:-1], states[1:], metrics, strict=True):
+        used = float(kl_divergence(old.distribution, new.distribution))
+        assert used <= 0.05 * (1 + 1e-4)
+        assert float(metric.step_kl) == pytest.approx(used, rel=1e-3)
+        assert used > 0.04  # far from the target the whole step is used
+
+
+def test_sampled_contexts_stay_inside_the_bounds(key):
+    far = Gaussian.from_std([4.0, 0.5], [3.0, 3.0])
+    state = TEACHER.init(key, SPACE, 2).replace(distribution=far)
+    contexts = contexts_of(state, jax.random.fold_in(key, 1), 500)
+    assert (contexts >= jnp.array(SPACE.lower)).all()
+    assert (contexts <= jnp.array(SPACE.upper)).all()
+    assert (contexts == jnp.array(SPACE.upper)).any()
+
+
+def test_default_draws_from_the_target_and_random_over_the_bounds(key):
+    keys = jax.random.split(jax.random.fold_in(key, 0), 2000)
+    target = jax.vmap(lambda k: Target((2.5, 4.0), (0.1, 0.2)).sample(None, k, SPACE))(keys)
+    np.testing.assert_allclose(target.mean(0), [2.5, 4.0], atol=0.02)
+    np.testing.assert_allclose(target.std(0), [0.1, 0.2], rtol=0.06)
+    uniform = jax.vmap(lambda k: Random().sample(None, k, SPACE))(jax.random.split(jax.random.fold_in(key, 1), 2000))
+    np.testing.assert_allclose(uniform.mean(0), [0.0, 4.25], atol=0.15)
+    np.testing.assert_allclose(uniform.std(0), np.array([8.0, 7.5]) / 12**0.5, rtol=0.05)
