@@ -93,7 +93,9 @@ def compare(count: int, rule: str, direction: str, pool: Pool) -> Record:
         dim_gaps = pool.map(_gap, tasks, chunksize=8)
         used = [kl_used(*task[:3], direction) / task[0].max_kl - 1 for task in tasks]
         for seed in np.flatnonzero(np.asarray(dim_gaps) > 1e-4):
-            print(f"  worse by {dim_gaps[seed]:.1e}: seed {seed}, dim {dim}, {NASTY[seed % len(NASTY)]}, code {codes[seed]}")
+            print(
+                f"  worse by {dim_gaps[seed]:.1e}: seed {seed}, dim {dim}, {NASTY[seed % len(NASTY)]}, code {codes[seed]}"
+            )
         gaps, excess, converged = gaps + dim_gaps, excess + used, [*converged, *(codes == 0)]
         compared += len(problems)
     gaps = np.asarray(gaps)

@@ -158,7 +158,13 @@ def solve_with_scipy(problem: ContextProblem, rule: str, direction: str, max_ite
         warnings.simplefilter("ignore")  # quasi-Newton updates of parts that are linear
         try:
             found = minimize(
-                value, start, jac=gradient, method="trust-constr", constraints=constraints, bounds=bounds, options=options
+                value,
+                start,
+                jac=gradient,
+                method="trust-constr",
+                constraints=constraints,
+                bounds=bounds,
+                options=options,
             )
         except ValueError:  # NaN inside SciPy, where a start lies exactly on a bound
             return ScipyResult(problem.old_mean, problem.old_chol, -1)
@@ -168,7 +174,9 @@ def solve_with_scipy(problem: ContextProblem, rule: str, direction: str, max_ite
 
 
 @functools.cache
-def _scipy_functions(dim: int, rule: str, direction: str) -> dict[str, tuple[Callable[..., Array], Callable[..., Array]]]:
+def _scipy_functions(
+    dim: int, rule: str, direction: str
+) -> dict[str, tuple[Callable[..., Array], Callable[..., Array]]]:
     rows, columns = np.tril_indices(dim, -1)
 
     def decode(x: Float[Array, " n"]) -> tuple[Array, Array]:

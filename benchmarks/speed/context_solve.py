@@ -80,9 +80,16 @@ def main() -> None:
     theirs = time_scipy(problems[: arguments.peers])
     rates, peer_rates = [arguments.lanes / seconds for seconds in ours], [1 / seconds for seconds in theirs]
     print(f"ours: {np.median(rates):.0f} solves/s on {jax.device_count()} devices, compiled in {compile_seconds:.1f} s")
-    print(f"SciPy trust-constr: {np.median(theirs):.3f} s a solve (median of {len(theirs)}), {np.median(peer_rates):.1f} solves/s")
+    print(
+        f"SciPy trust-constr: {np.median(theirs):.3f} s a solve (median of {len(theirs)}), {np.median(peer_rates):.1f} solves/s"
+    )
     print(f"ratio of the medians: {np.median(rates) * np.median(theirs):.0f}")
-    common = {"env": "synthetic point mass 3-D", "agent": "none", "teacher": "self_paced", "metric": "solves per second"}
+    common = {
+        "env": "synthetic point mass 3-D",
+        "agent": "none",
+        "teacher": "self_paced",
+        "metric": "solves per second",
+    }
     command = "python -m benchmarks.speed.context_solve"
     ours_record = record(
         experiment="context-solve/spjax",

@@ -13,11 +13,9 @@ large the jump; here the floor is a bound only where the old distribution keeps 
 so the result always lies within ``max_kl`` of the distribution that was handed in.
 """
 
-import dataclasses
-import enum
 import functools
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -36,21 +34,11 @@ from spjax.self_paced.local_problem import (
     performance_gain,
     to_matrix,
 )
+from spjax.self_paced.statement import Inputs, Mode, Precision, Static, clean, state_problem, to_working_precision
 from spjax.solvers.augmented_lagrangian import DEFAULT_CONFIG, Result, Solution, SolverConfig, draw_back, solve
 from spjax.solvers.implicit import attach_derivatives
 from spjax.solvers.linalg import solve_lower
 from spjax.solvers.precision import in_float64
-
-Precision = Literal["float64", "float32"]
-
-
-class Mode(enum.IntEnum):
-    """Which problem an update solved."""
-
-    REWARD = 0  # bound rule, V_LB not reached yet: maximise the performance
-    TARGET = 1  # bound rule, V_LB reached: approach the target
-    FROZEN = 2  # bound rule, V_LB lost again: keep the distribution
-    PROPORTION = 3
 
 
 @struct.dataclass
@@ -63,28 +51,6 @@ class ContextUpdate:
     kl: Float[Array, ""]  # nats, between the old and the returned distribution in the constrained direction
     iterations: Int[Array, ""]
     effective_sample_size: Float[Array, ""]  # of the importance weights, between 1 and the number of contexts
-
-
-@struct.dataclass
-class _Inputs:
-    old: Gaussian
-    target: Gaussian
-    contexts: Float[Array, "M dim"]
-    values: Float[Array, " M"]
-    mask: Bool[Array, " M"]
-    alpha: Float[Array, ""]
-    performance_bound: Float[Array, ""]
-    reached: Bool[Array, ""]
-    max_kl: Float[Array, ""]
-    std_floor: Float[Array, " dim"]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Static:
-    bounded: bool
-    kl_direction: KlDirection
-    precision: Precision
-    config: SolverConfig
 
 
 def update_context(
@@ -140,7 +106,7 @@ def update_context(
     if precision not in ("float64", "float32"):
         raise ValueError(f'precision must be "float64" or "float32", got {precision!r}')
     dtype = old.mean.dtype
-    inputs = _Inputs(
+    inputs = Inputs(
         old=old,
         target=target,
         contexts=contexts,
@@ -152,161 +118,68 @@ def update_context(
         max_kl=jnp.asarray(max_kl, dtype),
         std_floor=jnp.zeros_like(old.mean) if std_floor is None else jnp.asarray(std_floor, dtype),
     )
-    return _update(_Static(alpha is None, kl_direction, precision, config), inputs)
+    return _update(Static(alpha is None, kl_direction, precision, config), inputs)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _update(static: _Static, inputs: _Inputs) -> tuple[Gaussian, ContextUpdate]:
+def _update(static: Static, inputs: Inputs) -> tuple[Gaussian, ContextUpdate]:
     return _update_forward(static, inputs)[0]
 
 
-def _update_forward(static: _Static, inputs: _Inputs) -> tuple[tuple[Gaussian, ContextUpdate], Any]:
+def _update_forward(static: Static, inputs: Inputs) -> tuple[tuple[Gaussian, ContextUpdate], Any]:
     outputs, solution = _in_precision(static, _run)(inputs)
     return outputs, (inputs, solution)
 
 
-def _update_backward(static: _Static, residuals: Any, cotangents: tuple[Gaussian, ContextUpdate]) -> tuple[_Inputs]:
+def _update_backward(static: Static, residuals: Any, cotangents: tuple[Gaussian, ContextUpdate]) -> tuple[Inputs]:
     return (_in_precision(static, _pull_back)(*residuals, cotangents[0]),)
 
 
 _update.defvjp(_update_forward, _update_backward)
 
 
-def _in_precision(static: _Static, function: Callable[..., Any]) -> Callable[..., Any]:
+def _in_precision(static: Static, function: Callable[..., Any]) -> Callable[..., Any]:
     function = functools.partial(function, static)
     return in_float64(function) if static.precision == "float64" else function
 
 
-def _run(static: _Static, inputs: _Inputs) -> tuple[tuple[Gaussian, ContextUpdate], Any]:
+def _run(static: Static, inputs: Inputs) -> tuple[tuple[Gaussian, ContextUpdate], Any]:
     """Solves; returns the outputs, and what the derivatives need: the solution, and whether it is a minimum that moves."""
     dtype = inputs.old.mean.dtype
-    usable, clean = _clean(_working(static, inputs))
-    problem, mode = _local_problem(static, clean, usable)
+    usable, finite = clean(to_working_precision(static, inputs))
+    problem, mode = state_problem(static, finite, usable)
     solution = _solve(static, problem)
-    new, kl = _round(static, inputs.old, clean, problem, solution)
+    new, kl = _round(static, inputs.old, finite, problem, solution)
     some = inputs.mask.any()
     result = jnp.where(some, jnp.where(usable, solution.result, Result.NOT_FINITE), Result.NO_DATA)
     record = ContextUpdate(
         result=result.astype(jnp.int32),
         mode=mode,
-        reached=clean.reached | (mode == Mode.TARGET),
+        reached=finite.reached | (mode == Mode.TARGET),
         kl=kl.astype(dtype),
         iterations=solution.iterations,
-        effective_sample_size=_effective_sample_size(problem, clean, new).astype(dtype),
+        effective_sample_size=_effective_sample_size(problem, finite, new).astype(dtype),
     )
-    moves = usable & (mode != Mode.FROZEN) & (clean.max_kl > 0) & (solution.result == Result.CONVERGED)
+    moves = usable & (mode != Mode.FROZEN) & (finite.max_kl > 0) & (solution.result == Result.CONVERGED)
     return (new, record), (solution.z, solution.multipliers, moves)
 
 
-def _pull_back(static: _Static, inputs: _Inputs, solution: Any, new_bar: Gaussian) -> _Inputs:
+def _pull_back(static: Static, inputs: Inputs, solution: Any, new_bar: Gaussian) -> Inputs:
     """Returns the derivatives of the inputs; those of rounding are left out."""
     y, multipliers, moves = solution
 
-    def exact(inputs: _Inputs) -> Gaussian:
-        usable, clean = _clean(_working(static, inputs))
-        problem, _ = _local_problem(static, clean, usable)
+    def exact(inputs: Inputs) -> Gaussian:
+        usable, finite = clean(to_working_precision(static, inputs))
+        problem, _ = state_problem(static, finite, usable)
         functions = local_functions(inputs.old.mean.size, static.kl_direction)
         y_of_problem, _ = attach_derivatives(*functions, y, multipliers, moves, problem)
-        new = _decode(clean.old, problem.radius * y_of_problem)
+        new = _decode(finite.old, problem.radius * y_of_problem)
         return jax.tree.map(lambda leaf: leaf.astype(inputs.old.mean.dtype), new)
 
     return jax.vjp(exact, inputs)[1](new_bar)[0]
 
 
-def _working(static: _Static, inputs: _Inputs) -> _Inputs:
-    """Returns the inputs in the dtype of the solve."""
-    dtype = jnp.float64 if static.precision == "float64" else inputs.old.mean.dtype
-
-    def convert(leaf: ArrayLike) -> Array:
-        leaf = jnp.asarray(leaf)
-        return leaf if leaf.dtype == bool else leaf.astype(dtype)
-
-    return jax.tree.map(convert, inputs)
-
-
-def _clean(inputs: _Inputs) -> tuple[Bool[Array, ""], _Inputs]:
-    """Returns whether there is a problem to solve, and inputs that are finite (as far as ``old`` is) in any case."""
-    mask, old = inputs.mask, inputs.old
-    contexts = jnp.where(mask[:, None], inputs.contexts, old.mean)
-    values = jnp.where(mask, inputs.values, 0.0)
-    inputs = dataclasses.replace(inputs, contexts=contexts, values=values)
-    usable = mask.any()
-    for leaf in jax.tree.leaves(inputs):
-        usable &= jnp.isfinite(leaf).all()
-    harmless = dataclasses.replace(
-        inputs,
-        target=old,
-        contexts=jnp.zeros_like(contexts) + old.mean,
-        values=jnp.zeros_like(values),
-        alpha=jnp.zeros_like(inputs.alpha),
-        performance_bound=jnp.zeros_like(inputs.performance_bound),
-        max_kl=jnp.zeros_like(inputs.max_kl),
-        std_floor=jnp.zeros_like(inputs.std_floor),
-    )
-    return usable, jax.tree.map(lambda leaf, safe: jnp.where(usable, leaf, safe), inputs, harmless)
-
-
-def _local_problem(
-    static: _Static, inputs: _Inputs, usable: Bool[Array, ""]
-) -> tuple[LocalProblem, Int[Array, ""]]:
-    """States the update in the coordinates of the old distribution; the mode is chosen by selects."""
-    old, mask, dtype = inputs.old, inputs.mask, inputs.values.dtype
-    count = jnp.maximum(mask.sum(), 1).astype(dtype)
-    performance = inputs.values.sum() / count
-    if static.bounded:
-        enough = performance >= inputs.performance_bound
-        mode = jnp.where(enough, Mode.TARGET, jnp.where(inputs.reached, Mode.FROZEN, Mode.REWARD))
-        mode = jnp.where(usable, mode, Mode.FROZEN)
-        performance_weight = (mode == Mode.REWARD).astype(dtype)
-        target_weight = (mode == Mode.TARGET).astype(dtype)
-    else:
-        mode = jnp.asarray(Mode.PROPORTION)
-        performance_weight, target_weight = usable.astype(dtype), inputs.alpha
-
-    whitened = solve_lower(old.chol, (inputs.contexts - old.mean).T)
-    features = jnp.where(mask, jnp.concatenate([whitened, jnp.ones_like(whitened[:1])]), 0.0)
-    shift = (old.mean - inputs.target.mean)[:, None]
-    max_kl = jnp.where(inputs.max_kl > 0, inputs.max_kl, 1.0)
-    floored = (inputs.std_floor > 0) & (inputs.max_kl > 0)
-    diagonal = jnp.diagonal(old.chol)
-    caps = jnp.maximum(0.0, diagonal / jnp.where(floored, inputs.std_floor, 1.0) - 1.0)
-    problem = LocalProblem(
-        features=features,
-        weights=inputs.values / count,
-        to_target=solve_lower(inputs.target.chol, jnp.concatenate([old.chol, shift], axis=1)),
-        performance_weight=performance_weight,
-        target_weight=target_weight,
-        max_kl=max_kl,
-        radius=jnp.where(inputs.max_kl > 0, jnp.sqrt(2 * max_kl), 0.0),
-        slack=performance - inputs.performance_bound,
-        slack_scale=jnp.ones((), dtype),
-        bounded=mode == Mode.TARGET,
-        floored=floored,
-        caps=caps,
-    )
-    return _scaled(static, problem), mode.astype(jnp.int32)
-
-
-def _scaled(static: _Static, problem: LocalProblem) -> LocalProblem:
-    """Returns the problem with objective and performance constraint divided by their slopes at the old distribution."""
-    dim = problem.caps.size
-    derivatives = local_functions(dim, static.kl_direction)[2]
-    start = derivatives.model(jnp.zeros(dim * (dim + 3) // 2, problem.radius.dtype), jax.lax.stop_gradient(problem))
-    scale, slack_scale = _norm_or_one(start.gradient), _norm_or_one(start.jacobian[1])
-    return dataclasses.replace(
-        problem,
-        performance_weight=problem.performance_weight / scale,
-        target_weight=problem.target_weight / scale,
-        slack_scale=slack_scale,
-    )
-
-
-def _norm_or_one(gradient: Float[Array, " n"]) -> Float[Array, ""]:
-    norm = jnp.sqrt((gradient**2).sum())
-    return jnp.where((norm > 0) & jnp.isfinite(norm), norm, 1.0)
-
-
-def _solve(static: _Static, problem: LocalProblem) -> Solution:
+def _solve(static: Static, problem: LocalProblem) -> Solution:
     dim = problem.caps.size
     objective, constraints, derivatives = local_functions(dim, static.kl_direction)
     start = jnp.zeros(dim * (dim + 3) // 2, problem.radius.dtype)
@@ -326,7 +199,7 @@ def _relative_to(old: Gaussian, new: Gaussian) -> Float[Array, "dim dim+1"]:
 
 
 def _round(
-    static: _Static, original: Gaussian, inputs: _Inputs, problem: LocalProblem, solution: Solution
+    static: Static, original: Gaussian, inputs: Inputs, problem: LocalProblem, solution: Solution
 ) -> tuple[Gaussian, Float[Array, ""]]:
     """Returns the solution in the dtype of the caller, drawn back until it is feasible *after* rounding, and its KL."""
     old, dtype = inputs.old, original.mean.dtype
@@ -343,7 +216,9 @@ def _round(
 
     def excess(fraction: Float[Array, ""]) -> Float[Array, ""]:
         z = _relative_to(old, working(rounded(fraction)))
-        shortfall = jnp.where(problem.bounded, -(problem.slack + performance_gain(problem, z)) / problem.slack_scale, 0.0)
+        shortfall = jnp.where(
+            problem.bounded, -(problem.slack + performance_gain(problem, z)) / problem.slack_scale, 0.0
+        )
         return jnp.maximum(kl_from_old(z, static.kl_direction) / problem.max_kl - 1.0, shortfall)
 
     fraction = draw_back(excess, old.mean.dtype)
@@ -352,7 +227,7 @@ def _round(
     return new, kl_from_old(_relative_to(old, working(new)), static.kl_direction)
 
 
-def _effective_sample_size(problem: LocalProblem, inputs: _Inputs, new: Gaussian) -> Float[Array, ""]:
+def _effective_sample_size(problem: LocalProblem, inputs: Inputs, new: Gaussian) -> Float[Array, ""]:
     working = jax.tree.map(lambda leaf: leaf.astype(inputs.values.dtype), new)
     logs = jnp.where(inputs.mask, log_ratios(problem, _relative_to(inputs.old, working)), -jnp.inf)
     some = inputs.mask.any()

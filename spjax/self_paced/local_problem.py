@@ -9,7 +9,8 @@ distribution and a narrow target is gone. In these coordinates
     KL(old || new) = [sum(W_jj^2 - 1 - 2 log W_jj) + sum off(W)^2 + |w|^2] / 2,
     KL(new || q)   = [|R X|^2 - k] / 2 + sum log W_jj + const,   X = [W w; 0 1]^-1,  R = Lq^-1 [L0, m0 - mq],
 
-and with rows (i, j) of Z the second derivative of |R X|^2 / 2 is S_ii' (X X')_jj' + X_ji' (X S)_j'i + X_j'i (X S)_ji', S = X' R' R X.
+and with entries (i, j) of Z the second derivative of |R X|^2 / 2 is
+S_ii' (X X')_jj' + X_ji' (X S)_j'i + X_j'i (X S)_ji', S = X' R' R X.
 The unknown of the solver is y = Z / radius, radius = sqrt(2 max_kl): the trust region is then close to the unit ball.
 """
 
@@ -97,9 +98,7 @@ def kl_from_old(z: Float[Array, "dim dim+1"], direction: KlDirection) -> Float[A
 
 @functools.cache
 def local_functions(dim: int, direction: KlDirection) -> tuple[Objective, Constraints, Derivatives]:
-    """Returns objective and constraints of a `LocalProblem` in y, and their derivatives. Constraints are ordered KL,
-    performance, floors.
-    """
+    """Returns objective, constraints (KL, performance, floors) and derivatives of a `LocalProblem` in y."""
 
     def objective(y: Float[Array, " n"], problem: LocalProblem) -> Float[Array, ""]:
         z = to_matrix(problem.radius * y, dim)
@@ -187,9 +186,7 @@ def _hessian(
     return problem.radius**2 * (total - log_weight * jnp.diag(_log_gradient(z) ** 2))
 
 
-def _scores(
-    problem: LocalProblem, z: Float[Array, "dim dim+1"]
-) -> tuple[Float[Array, " M"], Float[Array, "n M"]]:
+def _scores(problem: LocalProblem, z: Float[Array, "dim dim+1"]) -> tuple[Float[Array, " M"], Float[Array, "n M"]]:
     """Returns weight times importance ratio, and the gradient of the log ratio, for every context."""
     weighted = problem.weights * jnp.exp(log_ratios(problem, z))
     whitened = problem.features[:-1] + z @ problem.features

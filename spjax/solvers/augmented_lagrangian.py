@@ -17,6 +17,7 @@ import enum
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optax
 from flax import struct
@@ -143,22 +144,23 @@ def _minimise(
         state = _update_multipliers(state, model, tolerance, config)
         return _inner_step(state, model, objective, constraints, params, margin, config, derivatives)
 
-    zero = jnp.zeros((), z0.dtype)
+    zero = 0 * finite.astype(z0.dtype)  # computed, so that under shard_map the carry varies over devices from the start
+    count = 0 * finite.astype(jnp.int32)
     initial = _State(
-        z=z0,
-        multipliers=jnp.zeros_like(start.constraints),
-        predicted=jnp.zeros_like(start.constraints),
+        z=z0 + zero,
+        multipliers=jnp.zeros_like(start.constraints) + zero,
+        predicted=jnp.zeros_like(start.constraints) + zero,
         error=zero + jnp.inf,
         penalty=zero + config.initial_penalty,
         residual=zero + jnp.inf,
-        inner=config.inner.init(z0),
-        inner_iterations=jnp.int32(0),
-        iterations=jnp.int32(0),
-        best_z=z0,
+        inner=jax.tree.map(lambda leaf: leaf + zero.astype(leaf.dtype), config.inner.init(z0)),
+        inner_iterations=count,
+        iterations=count,
+        best_z=z0 + zero,
         best_value=start.value,
         kkt=zero + jnp.inf,
         violation=zero,
-        converged=jnp.array(False),
+        converged=count > 0,
     )
     final = lax.while_loop(unfinished, trip, initial)
     step = final.z - z0
@@ -231,7 +233,8 @@ def _inner_step(
         shifted = jnp.maximum(0.0, multipliers + penalty * constraints)
         return value + (shifted**2 - multipliers**2).sum() / (2 * penalty)
 
-    def guarded(z: Float[Array, " n"]) -> Float[Array, ""]:
+    def guarded(z: Float[Array, " n"], hessian: Any = None) -> Float[Array, ""]:
+        del hessian  # optax's line searches hand it on
         violations = constraints(z, params) + margin
         value = augmented(objective(z, params), violations)
         allowed = jnp.all(violations <= config.max_violation) & jnp.isfinite(value)
@@ -258,9 +261,7 @@ def _inner_step(
     )
 
 
-def draw_back(
-    excess: Callable[[Float[Array, ""]], Float[Array, ""]], dtype: jnp.dtype
-) -> Float[Array, ""]:
+def draw_back(excess: Callable[[Float[Array, ""]], Float[Array, ""]], dtype: jnp.dtype) -> Float[Array, ""]:
     """Returns a fraction of a step, as close to 1 as need be, at which ``excess`` (about quadratic in it) is <= 0; or 0."""
 
     def infeasible(state: tuple[Float[Array, ""], Float[Array, ""]]) -> Bool[Array, ""]:
@@ -272,6 +273,6 @@ def draw_back(
         back = jnp.fmax(1.5 * back + 2.0**-34, back + 0.55 * over)  # fmax: an excess that is NaN counts as zero
         return back, excess(1 - jnp.minimum(back, 1.0))
 
-    none = jnp.zeros((), dtype)
-    back, _ = lax.while_loop(infeasible, further, (none, excess(1 - none)))
+    over = excess(jnp.ones((), dtype))
+    back, _ = lax.while_loop(infeasible, further, (0 * (over > 0).astype(dtype), over))
     return 1 - jnp.minimum(back, 1.0)

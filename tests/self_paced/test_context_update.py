@@ -143,7 +143,7 @@ def test_at_the_target_a_capped_alpha_holds_the_distribution_there():
     batch = batch._replace(old_mean=batch.old_mean + shift, contexts=contexts * np.ones((LANES, 1, 1)))
     values = 5 + np.sin(np.arange(32.0))
     batch = batch._replace(values=values * np.ones((LANES, 1)), alpha=np.full(LANES, 1e5))
-    new, update = run("proportion", batch)
+    _, update = run("proportion", batch)
     assert np.all(update.result == Result.CONVERGED)
     assert update.kl.max() < 1e-8
 
@@ -173,7 +173,8 @@ def test_the_bound_rule_rewards_then_approaches_then_freezes_in_one_compiled_fun
     step(jnp.float32(1.0), reached, jnp.float32(2.0), jnp.float32(0.01))
     assert modes == [Mode.REWARD, Mode.TARGET, Mode.FROZEN, Mode.TARGET]
     assert moved == [True, True, False, True]
-    assert closer[1] and closer[3]
+    assert closer[1]
+    assert closer[3]
 
 
 @pytest.mark.parametrize("lanes", [1024, 4096])

@@ -54,7 +54,9 @@ def test_a_nonlinear_problem_satisfies_the_optimality_conditions():
 
     with jax.enable_x64(True):
         solution = jax.jit(lambda params: solve(banana, constraints, jnp.zeros(2), params))(jnp.asarray(10.0))
-        slope = jax.grad(banana)(solution.z, 10.0) + jax.jacobian(constraints)(solution.z, 10.0).T @ solution.multipliers
+        slope = (
+            jax.grad(banana)(solution.z, 10.0) + jax.jacobian(constraints)(solution.z, 10.0).T @ solution.multipliers
+        )
     assert solution.result == Result.CONVERGED
     np.testing.assert_allclose(slope, 0.0, atol=1e-6)
     np.testing.assert_allclose((np.asarray(solution.z) ** 2).sum(), 1.0, atol=1e-7)  # the first constraint is active
