@@ -25,7 +25,7 @@ from benchmarks.context_problems import (
     performance,
     solve_with_scipy,
 )
-from spjax.analysis.results import Record, record, write_records
+from spjax.analysis.results import Record, commit, device, record, versions, write_records
 from spjax.contexts import Gaussian
 from spjax.self_paced import update_context
 
@@ -114,7 +114,10 @@ def compare(count: int, rule: str, direction: str, pool: Pool) -> Record:
         seeds=list(range(gaps.size)),
         values=[float(f"{gap:.3e}") for gap in gaps],
         wall_seconds=time.perf_counter() - began,
-        command="python -m benchmarks.accuracy",
+        device=device(),
+        versions=versions(),
+        commit=commit(),
+        command=f"python -m benchmarks.accuracy --problems {len(RULES) * len(DIRECTIONS) * count}",
     )
 
 

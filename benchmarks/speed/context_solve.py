@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.context_problems import NASTY, ContextProblem, make_problem, solve_with_scipy
-from spjax.analysis.results import record, write_records
+from spjax.analysis.results import commit, device, record, versions, write_records
 from spjax.contexts import Gaussian
 from spjax.self_paced import update_context
 
@@ -90,6 +90,7 @@ def main() -> None:
         "teacher": "self_paced",
         "metric": "solves per second",
     }
+    common |= {"device": device(), "versions": versions(), "commit": commit()}
     command = "python -m benchmarks.speed.context_solve"
     ours_record = record(
         experiment="context-solve/spjax",

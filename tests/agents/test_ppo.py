@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from spjax.agents import PPO
+from spjax.agents.ppo import _shuffle
 from tests.probe import ConstantReward, DelayedReward, EndlessReward, MatchContext
 
 SMALL = PPO(num_envs=32, num_steps=16, num_minibatches=8, num_epochs=4, hidden=(32,), learning_rate=3e-3, discount=0.9)
@@ -73,3 +74,12 @@ def test_initial_networks_are_as_published(key):
 def test_a_batch_that_minibatches_do_not_divide_is_one_sentence():
     with pytest.raises(ValueError, match=r"^agent.num_minibatches must divide num_envs \* num_steps = 2048, got 31$"):
         PPO(num_minibatches=31).check()
+
+
+@pytest.mark.parametrize("size", [1, 7, 2048, 100_000])
+def test_a_shuffle_is_a_permutation_and_mixes(size, key):
+    order = np.asarray(_shuffle(key, size))
+    np.testing.assert_array_equal(np.sort(order), np.arange(size))
+    if size > 1000:
+        assert abs(np.corrcoef(order, np.arange(size))[0, 1]) < 0.1
+        assert (order[1:] == order[:-1] + 1).mean() < 0.01
