@@ -1,17 +1,25 @@
 """Self-paced PPO on the 3-D point mass with today's usual tools: Stable-Baselines3, gymnasium and SciPy, on one thread.
 
 The peer trains what ``spjax`` trains, one seed at a time: the published PPO constants of Klink et al. (2021), the point
-mass in NumPy and one `trust-constr` solve an iteration. ``python -m benchmarks.speed.peer_ppo --iterations 20`` prints
-the seconds that it takes.
+mass in NumPy and one `trust-constr` solve an iteration. ``python -m benchmarks.speed.peer_ppo`` trains one seed with the
+peer and then a sweep with ``spjax`` on the same machine, both for the published 400 iterations, prints the wall time a seed of
+each and their ratio, and writes ``benchmarks/results/peer-ppo.json``.
 """
 
 import dataclasses
 import math
 import statistics
+import tempfile
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import tyro
+
+import spjax
+from spjax.analysis.results import Record, commit, device, record, versions, write_records
+from spjax.analysis.run import load_run
 
 try:
     import torch
@@ -26,6 +34,7 @@ except ModuleNotFoundError as missing:
 
 NUM_STEPS = 2048  # environment steps an iteration
 DISCOUNT = 0.95
+RESULTS = Path(__file__).parents[1] / "results" / "peer-ppo.json"
 FIRST_UPDATE = 5  # K_offset: the iteration, counted from 0, after which the teacher moves for the first time
 
 
@@ -64,16 +73,75 @@ def run_peer(iterations: int, seed: int) -> PeerTiming:
     return PeerTiming(tuple(agent_seconds), tuple(teacher_seconds), total, tuple(mean_returns))
 
 
-def main(iterations: int = 20, seeds: tuple[int, ...] = (1,)) -> None:
-    """Runs the peer once a seed, one after the other, and prints its timings.
+def run_ours(iterations: int, num_seeds: int) -> tuple[float, float]:
+    """Trains a sweep of ``spjax`` and returns its wall seconds, everything included, and of these the compile seconds."""
+    config = dataclasses.replace(
+        spjax.preset("point-mass-3d"), seeds=tuple(range(1, num_seeds + 1)), num_iterations=iterations
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        summary = load_run(spjax.train(config, Path(folder) / "run", progress=False)).summary
+    assert summary is not None
+    return summary.wall_seconds, summary.compile_seconds
+
+
+def main(iterations: int = 400, seeds: tuple[int, ...] = (1,), sweep: int = 20) -> None:
+    """Trains the peer once a seed, then our sweep, prints both and their ratio, and writes the records.
 
     Args:
-        iterations: of 2048 environment steps. The teacher moves from the sixth on, and is drawn to the target from the
-            fifteenth on.
-        seeds: of the generators of PyTorch and NumPy.
+        iterations: of 2048 environment steps. The peer's teacher moves from the sixth on; its solves get dearer towards
+            the target, so short runs flatter it.
+        seeds: of the peer, one after the other.
+        sweep: seeds of our sweep, all in one program.
     """
-    for seed in seeds:
-        print(report(seed, run_peer(iterations, seed)))
+    timings = [run_peer(iterations, seed) for seed in seeds]
+    for seed, timing in zip(seeds, timings, strict=True):
+        print(report(seed, timing))
+    wall, compile_seconds = run_ours(iterations, sweep)
+    peer = [timing.total_seconds for timing in timings]
+    ratio = statistics.fmean(peer) / (wall / sweep)
+    print(
+        f"peer {statistics.fmean(peer):.1f} s a seed; ours {wall:.1f} s for {sweep} seeds, {wall / sweep:.2f} s a seed"
+    )
+    print(f"spjax is {ratio:.0f} times faster a seed")
+    agents = [sum(timing.agent_seconds) for timing in timings]
+    command = f"python -m benchmarks.speed.peer_ppo --iterations {iterations} --sweep {sweep}"
+    write_records(
+        RESULTS,
+        [
+            _record("stable-baselines3 + scipy: wall seconds a seed", seeds, peer, iterations, command),
+            _record("stable-baselines3 alone: wall seconds a seed", seeds, agents, iterations, command),
+            _record("spjax: wall seconds a seed", [sweep], [wall / sweep], iterations, command, wall, compile_seconds),
+            _record("ratio", [sweep], [ratio], iterations, command),
+        ],
+    )
+
+
+def _record(
+    metric: str,
+    seeds: Sequence[int],
+    values: Sequence[float],
+    iterations: int,
+    command: str,
+    wall_seconds: float | None = None,
+    compile_seconds: float | None = None,
+) -> Record:
+    return record(
+        experiment="peer-ppo",
+        env="point-mass-3d",
+        agent="ppo",
+        teacher="self-paced",
+        schedule="proportion",
+        metric=metric,
+        seeds=seeds,
+        values=values,
+        iterations=iterations,
+        wall_seconds=wall_seconds,
+        compile_seconds=compile_seconds,
+        device=device(),
+        versions=versions(),
+        commit=commit(),
+        command=command,
+    )
 
 
 def report(seed: int, timing: PeerTiming) -> str:
