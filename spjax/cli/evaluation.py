@@ -71,7 +71,7 @@ def _play(program: Program, states: RunState, episodes: int, context: tuple[floa
             contexts = experiment.target_contexts(key_contexts, episodes)
         return experiment.play(state, key_play, contexts)[0]
 
-    return program.map(play, states)
+    return program.to_host(program.on_lanes(play)(program.experiments, states))
 
 
 def _table(config: RunConfig, outcome: Outcome) -> Table:

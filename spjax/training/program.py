@@ -64,7 +64,7 @@ class Program:
 
     def init(self, seeds: list[int]) -> RunState:
         """Returns the states before the first iteration, on the devices."""
-        return jax.jit(self._mapped(_init))(self.experiments, self.to_devices(np.asarray(seeds, np.uint32)))
+        return self.on_lanes(_init)(self.experiments, self.to_devices(np.asarray(seeds, np.uint32)))
 
     def abstract_state(self) -> RunState:
         """Returns shapes, dtypes and sharding of the states on the devices."""
@@ -75,9 +75,9 @@ class Program:
         )
         return jax.tree.map(lambda leaf: leaf.update(sharding=sharding), states)
 
-    def map(self, function: Callable[[Experiment, RunState], Any], states: RunState) -> Any:
-        """Returns a function of one lane's experiment and state for every lane, on the host."""
-        return self.to_host(jax.jit(self._mapped(function))(self.experiments, states))
+    def on_lanes(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns the compiled function of every lane, from a function of one lane; arguments have the lane axis first."""
+        return jax.jit(self._mapped(function))
 
     def to_devices(self, tree: Any) -> Any:
         """Returns the lanes sharded over the devices; the last lane is repeated until they divide evenly."""

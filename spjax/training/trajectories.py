@@ -21,7 +21,7 @@ def trajectories(program: Program, states: RunState, lanes: list[Lane]) -> pa.Ta
         contexts = experiment.target_contexts(key_contexts, EPISODES_PER_LANE)
         return contexts, *experiment.play(state, key_play, contexts)
 
-    contexts, outcome, paths = program.map(play, states)
+    contexts, outcome, paths = program.to_host(program.on_lanes(play)(program.experiments, states))
     columns = lane_columns(lanes, EPISODES_PER_LANE)
     lengths = outcome.length.reshape(-1)
     rows = np.moveaxis(paths, 1, 2).reshape(len(lengths), -1, 2)

@@ -1,0 +1,105 @@
+"""Where an iteration's time goes: ``python -m benchmarks.speed.breakdown`` times learner, teacher and evaluation apart.
+
+Trains a sweep of the 3-D point mass for a number of iterations, so that the curriculum is on its way, then times the parts
+of the next iteration over all lanes, as the training program runs them. Writes ``benchmarks/results/breakdown.json``.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import tyro
+
+import spjax
+from spjax.analysis.results import Record, commit, device, record, versions, write_records
+from spjax.training.experiment import Experiment, RunState
+from spjax.training.program import Program, use_all_cores
+
+RESULTS = Path(__file__).parents[1] / "results" / "breakdown.json"
+REPETITIONS = 10
+
+
+def main(seeds: int = 20, iterations: int = 60) -> None:
+    """Measures the parts of an iteration.
+
+    Args:
+        seeds: lanes of the sweep.
+        iterations: trained before the measurement.
+    """
+    use_all_cores()
+    command = f"python -m benchmarks.speed.breakdown --seeds {seeds} --iterations {iterations}"
+    records: list[Record] = []
+    for schedule in ("proportion", "bound"):
+        config = dataclasses.replace(spjax.preset("point-mass-3d", schedule=schedule), seeds=tuple(range(1, seeds + 1)))
+        program = Program.of(config.experiments())
+        chunk, _ = program.compile(iterations)
+        states, _, _ = chunk(program.init(list(config.seeds)), iterations)
+        episodes = program.on_lanes(_learn)(program.experiments, states)[1]
+        parts = {
+            "learner": _timed(program.on_lanes(_learn), program.experiments, states),
+            "teacher": _timed(program.on_lanes(_teach), program.experiments, states, episodes),
+            "evaluation": _timed(program.on_lanes(_evaluate), program.experiments, states),
+        }
+        iteration = parts["learner"] + parts["teacher"] + parts["evaluation"] / config.evaluate_every
+        parts["teacher share of an iteration"] = parts["teacher"] / iteration
+        for name, value in parts.items():
+            metric = name if "share" in name else f"{name}: ms a seed"
+            records.append(_record(schedule, metric, value if "share" in name else 1e3 * value / seeds, seeds, command))
+            print(f"{schedule:10}  {metric:32}  {records[-1]['mean']:.4g}")
+    write_records(RESULTS, records)
+
+
+def _learn(experiment: Experiment, state: RunState) -> Any:
+    agent_state, _, episodes, _ = experiment.agent.iterate(
+        state.agent_state,
+        experiment.env,
+        jax.random.fold_in(state.key, state.iteration),
+        state.slots,
+        lambda key: experiment.teacher.sample(state.teacher_state, key, experiment.env.context_space),
+    )
+    return agent_state, episodes
+
+
+def _teach(experiment: Experiment, state: RunState, episodes: Any) -> Any:
+    key = jax.random.fold_in(state.key, state.iteration)
+    value = lambda observation: experiment.agent.value(state.agent_state, observation)  # noqa: E731
+    return experiment.teacher.update(state.teacher_state, key, episodes, value)
+
+
+def _evaluate(experiment: Experiment, state: RunState) -> Any:
+    return experiment.evaluate(state, jax.random.fold_in(state.key, state.iteration))
+
+
+def _timed(function: Callable[..., Any], *arguments: Any) -> float:
+    """Returns the median seconds of a call after the first."""
+    jax.block_until_ready(function(*arguments))
+    seconds = []
+    for _ in range(REPETITIONS):
+        start = time.perf_counter()
+        jax.block_until_ready(function(*arguments))
+        seconds.append(time.perf_counter() - start)
+    return sorted(seconds)[REPETITIONS // 2]
+
+
+def _record(schedule: str, metric: str, value: float, seeds: int, command: str) -> Record:
+    return record(
+        experiment="breakdown",
+        env="point-mass-3d",
+        agent="ppo",
+        teacher="self-paced",
+        schedule=schedule,
+        metric=metric,
+        seeds=[seeds],
+        values=[value],
+        device=device(),
+        versions=versions(),
+        commit=commit(),
+        command=command,
+    )
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
