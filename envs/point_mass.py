@@ -65,8 +65,9 @@ class PointMass(Env):
     @property
     def context_space(self) -> ContextSpace:  # type: ignore[override]
         """Gate position [m], gate width [m] and, in 3-D, friction [1/s]."""
-        fields = (_CONTEXTS.names, _CONTEXTS.units, _CONTEXTS.lower, _CONTEXTS.upper)
-        return ContextSpace(*(field[: self.dimensions] for field in fields))
+        names, units, lower, upper = dataclasses.astuple(_CONTEXTS)
+        kept = self.dimensions
+        return ContextSpace(names[:kept], units[:kept], lower[:kept], upper[:kept])
 
     @property
     def initial_mean(self) -> tuple[float, ...]:  # type: ignore[override]
@@ -114,7 +115,8 @@ class PointMass(Env):
         time_step = state.time_step + 1
         distance = jnp.linalg.norm(physics[::2] - jnp.asarray(GOAL, physics.dtype))
         truncated = ~crashed & (time_step >= self.horizon)
-        return state.replace(
+        return dataclasses.replace(
+            state,
             physics=physics,
             observation=jnp.concatenate([physics, state.context]),
             reward=jnp.exp(-REWARD_SCALE * distance),

@@ -10,10 +10,10 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1]
 os.environ.setdefault("MPLBACKEND", "agg")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import jax  # noqa: E402
+import jax
+from jaxtyping import install_import_hook
 
-import tests.typecheck  # noqa: E402, F401
-from jaxtyping import install_import_hook  # noqa: E402
+import tests.typecheck  # noqa: F401
 
 install_import_hook("spjax", "tests.typecheck.functions_only")
 

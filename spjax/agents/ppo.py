@@ -68,8 +68,8 @@ class PPO:
         key_policy, key_value = jax.random.split(key)
         observation = jnp.zeros(env.observation_size)
         params = {
-            "policy": self._policy(env).init(key_policy, observation),
-            "value": self._value().init(key_value, observation),
+            "policy": self._policy_network(env).init(key_policy, observation),
+            "value": Value(self.hidden).init(key_value, observation),
         }
         return PPOState(params=params, optimiser=_ADAM.init(ravel_pytree(params)[0]))
 
@@ -81,12 +81,11 @@ class PPO:
         self, state: "PPOState", env: Env, key: Array, observation: Float[Array, "*batch observation"]
     ) -> Float[Array, "*batch action"]:
         """Returns actions drawn from the policy, unclipped."""
-        mean, log_std = self._policy(env).apply(state.params["policy"], observation)
-        return gaussian_sample(key, mean, log_std)
+        return gaussian_sample(key, *self._policy(state.params, env, observation))
 
     def value(self, state: "PPOState", observation: Float[Array, "*batch observation"]) -> Float[Array, "*batch"]:
         """Returns the critic's discounted return from these observations."""
-        return self._value().apply(state.params["value"], observation)
+        return self._value(state.params, observation)
 
     def iterate(
         self, state: "PPOState", env: Env, key: Array, slots: Slot, sample_context: SampleContext
@@ -95,7 +94,7 @@ class PPO:
         key_rollout, key_update = jax.random.split(key)
 
         def act(act_key: Array, observation: Array) -> tuple[Array, Array]:
-            mean, log_std = self._policy(env).apply(state.params["policy"], observation)
+            mean, log_std = self._policy(state.params, env, observation)
             action = gaussian_sample(act_key, mean, log_std)
             return action, gaussian_log_prob(mean, log_std, action)
 
@@ -116,13 +115,13 @@ class PPO:
 
     def loss(self, params: Params, env: Env, batch: "Batch") -> tuple[Float[Array, ""], "Losses"]:
         """Returns the loss of one minibatch: clipped surrogate + value_coefficient * MSE / 2 - entropy bonus."""
-        mean, log_std = self._policy(env).apply(params["policy"], batch.observation)
+        mean, log_std = self._policy(params, env, batch.observation)
         log_ratio = gaussian_log_prob(mean, log_std, batch.action) - batch.log_prob
         ratio = jnp.exp(log_ratio)
         advantage = (batch.advantage - batch.advantage.mean()) / (batch.advantage.std() + 1e-8)
         clipped = jnp.clip(ratio, 1 - self.clip_range, 1 + self.clip_range)
         policy_loss = -jnp.minimum(ratio * advantage, clipped * advantage).mean()
-        value_loss = 0.5 * ((self._value().apply(params["value"], batch.observation) - batch.target) ** 2).mean()
+        value_loss = 0.5 * ((self._value(params, batch.observation) - batch.target) ** 2).mean()
         entropy = (log_std + 0.5 * jnp.log(2 * jnp.pi * jnp.e)).sum()
         total = policy_loss + self.value_coefficient * value_loss - self.entropy_coefficient * entropy
         losses = Losses(
@@ -133,11 +132,17 @@ class PPO:
         )
         return total, losses
 
-    def _policy(self, env: Env) -> GaussianPolicy:
+    def _policy_network(self, env: Env) -> GaussianPolicy:
         return GaussianPolicy(self.hidden, len(env.action_lower))
 
-    def _value(self) -> Value:
-        return Value(self.hidden)
+    def _policy(self, params: Params, env: Env, observation: Array) -> tuple[Array, Array]:
+        """Returns the mean of the action and its log standard deviation."""
+        output: Any = self._policy_network(env).apply(params["policy"], observation)
+        return output
+
+    def _value(self, params: Params, observation: Array) -> Array:
+        output: Any = Value(self.hidden).apply(params["value"], observation)
+        return output
 
     def _batch(self, state: "PPOState", transitions: Transitions, slots: Slot) -> "Batch":
         """Returns the flat batch [T * B, ...] with advantages and value targets."""
@@ -232,9 +237,8 @@ def _packed(batch: Batch) -> tuple[Float[Array, "row column"], Callable[[Array],
 
     def unpack(rows: Array) -> Batch:
         parts = jnp.split(rows, ends[:-1], axis=1)
-        return structure.unflatten(
-            part[:, 0] if leaf.ndim == 1 else part for part, leaf in zip(parts, leaves, strict=True)
-        )
+        columns = [part[:, 0] if leaf.ndim == 1 else part for part, leaf in zip(parts, leaves, strict=True)]
+        return jax.tree.unflatten(structure, columns)
 
     return jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1), unpack
 

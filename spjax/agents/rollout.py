@@ -3,6 +3,7 @@
 Whenever a slot finishes it is reset with a context drawn there and then from the teacher, never with a cached first state.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -90,7 +91,8 @@ def rollout(
         before = slot.env_state
         action, extras = act(key_act, before.observation)
         after, failed = _contain(before, env.step(key_env, before, action))
-        slot = slot.replace(
+        slot = dataclasses.replace(
+            slot,
             env_state=after,
             episode_return=slot.episode_return + after.reward,
             discounted_return=slot.discounted_return + slot.discount * after.reward,
@@ -149,7 +151,12 @@ def _contain(before: EnvState, after: EnvState) -> tuple[EnvState, Bool[Array, "
     """Ends a non-finite instance where it stands, so that nothing non-finite reaches the learner."""
     failed = ~(jnp.isfinite(after.observation).all() & jnp.isfinite(after.reward))
     yes = jnp.asarray(True)
-    ended = before.replace(
-        reward=jnp.zeros_like(before.reward), terminated=yes, truncated=~yes, success=~yes, time_step=after.time_step
+    ended = dataclasses.replace(
+        before,
+        reward=jnp.zeros_like(before.reward),
+        terminated=yes,
+        truncated=~yes,
+        success=~yes,
+        time_step=after.time_step,
     )
     return jax.tree.map(lambda bad, good: jnp.where(failed, bad, good), ended, after), failed

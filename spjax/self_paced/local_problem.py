@@ -91,7 +91,7 @@ def kl_to_target_gain(problem: LocalProblem, z: Float[Array, "dim dim+1"]) -> Fl
 def kl_from_old(z: Float[Array, "dim dim+1"], direction: KlDirection) -> Float[Array, ""]:
     """Returns KL(old || new) or KL(new || old); >= 0 in any precision."""
     if direction == "new-old":
-        z = inverse(z)[:-1] - jnp.eye(*z.shape, dtype=z.dtype)
+        z = inverse(z)[:-1] - jnp.eye(z.shape[0], z.shape[1], dtype=z.dtype)
     diagonal = _diagonal(z)
     return 0.5 * (z**2).sum() + _minus_log1p(diagonal).sum()
 

@@ -115,7 +115,7 @@ def solve(
     z, multipliers = attach_derivatives(
         objective, constraints, derivatives, solution.z, solution.multipliers, converged, params
     )
-    return solution.replace(z=z, multipliers=multipliers, value=objective(z, params))
+    return dataclasses.replace(solution, z=z, multipliers=multipliers, value=objective(z, params))
 
 
 def _minimise(

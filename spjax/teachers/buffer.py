@@ -1,5 +1,7 @@
 """The newest finished episodes, in arrays of fixed size."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 from flax import struct
@@ -54,7 +56,7 @@ def add(buffer: EpisodeBuffer, episodes: Episodes) -> EpisodeBuffer:
 
 def clear(buffer: EpisodeBuffer, when: Bool[Array, ""]) -> EpisodeBuffer:
     """Returns the buffer, emptied where `when` holds."""
-    return buffer.replace(count=jnp.where(when, 0, buffer.count))
+    return dataclasses.replace(buffer, count=jnp.where(when, 0, buffer.count))
 
 
 def masked_mean(values: Float[Array, " row"], mask: Bool[Array, " row"]) -> Float[Array, ""]:

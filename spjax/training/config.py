@@ -91,7 +91,7 @@ class RunConfig:
         return Experiment(
             agent=agent,
             teacher=teacher,
-            target=Gaussian(mean=np.asarray(mean, np.float32), chol=np.diag(np.asarray(std, np.float32))),
+            target=Gaussian.from_std(mean, std),
             env=self.env,
             evaluation_episodes=self.evaluation_episodes,
         )

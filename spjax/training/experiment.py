@@ -3,6 +3,7 @@
 The experiment itself is a pytree whose leaves are the traced settings, so a sweep over them maps over experiments.
 """
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -53,14 +54,15 @@ class Experiment:
         healthy = (state.frozen_at < 0) & _all_finite(new)
         agent_state, teacher_state, slots = jax.tree.map(lambda a, b: jnp.where(healthy, a, b), new, learned)
         frozen_at = jnp.where(healthy | (state.frozen_at >= 0), state.frozen_at, state.iteration)
-        state = state.replace(
+        state = dataclasses.replace(
+            state,
             iteration=state.iteration + 1,
             agent_state=agent_state,
             teacher_state=teacher_state,
             slots=slots,
             frozen_at=frozen_at,
         )
-        return state, metrics.replace(frozen=frozen_at >= 0)
+        return state, dataclasses.replace(metrics, frozen=frozen_at >= 0)
 
     def evaluate(self, state: "RunState", key: PRNGKeyArray) -> "Evaluation":
         """Returns the performance of the stochastic policy on fresh episodes of the target distribution."""

@@ -129,7 +129,7 @@ class Chunk:
 
 def use_all_cores() -> None:
     """Gives XLA one CPU device for each core, unless JAX has already started or the user has chosen a number."""
-    if jax.config.jax_num_cpu_devices > 0:
+    if jax.config.jax_num_cpu_devices > 0:  # type: ignore[attr-defined]
         return
     try:
         jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))

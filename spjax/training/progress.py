@@ -55,6 +55,11 @@ class SweepProgress:
             self._bar.console.print(text, highlight=False, soft_wrap=True)
 
 
+def count(number: int, noun: str) -> str:
+    """Returns "1 run", "2 runs"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def describe(metrics: Metrics, snapshot: Snapshot) -> str:
     """Returns the numbers of a progress line; metrics [lane, iteration], snapshot [lane]."""
     parts = [f"return on target {np.median(snapshot.evaluation.discounted_return):.2f}"]

@@ -31,7 +31,7 @@ from spjax.training.config import AGENTS, TEACHERS, Lane, RunConfig
 FORMAT_VERSION = 1
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Writes a file under a temporary name in the same folder and renames it; leaves nothing behind on failure."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")

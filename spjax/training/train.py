@@ -18,7 +18,7 @@ from spjax.training.checkpoint import Checkpoints, with_keys, without_keys
 from spjax.training.config import RunConfig
 from spjax.training.experiment import Metrics, RunState
 from spjax.training.program import Program, Snapshot, use_all_cores
-from spjax.training.progress import SweepProgress
+from spjax.training.progress import SweepProgress, count
 from spjax.training.trajectories import trajectories
 
 
@@ -85,7 +85,7 @@ def _run(config: RunConfig, folder: Path, progress: bool) -> Path:
         writer = _Writer(folder, config)
         states = writer.restore(program)
         with SweepProgress(config.num_iterations, writer.iteration, console, progress) as bar:
-            bar.note(f"{len(config.lanes())} runs on {program.mesh.size} devices; compiling")
+            bar.note(f"{count(len(config.lanes()), 'run')} on {count(program.mesh.size, 'device')}; compiling")
             try:
                 states = _loop(config, program, writer, states, bar, interrupted)
             finally:
@@ -111,10 +111,10 @@ def _loop(
         writer.evaluation(0, snapshot)
         writer.save(0, program, states)
     while writer.iteration < config.num_iterations:
-        count = min(config.evaluate_every, config.num_iterations - writer.iteration)
-        states, metrics, snapshot = chunk(states, count)
-        writer.chunk(writer.iteration + count, metrics, snapshot)
-        writer.save(writer.iteration + count, program, states)
+        length = min(config.evaluate_every, config.num_iterations - writer.iteration)
+        states, metrics, snapshot = chunk(states, length)
+        writer.chunk(writer.iteration + length, metrics, snapshot)
+        writer.save(writer.iteration + length, program, states)
         bar.update(writer.iteration, metrics, snapshot)
         if interrupted.is_set() and writer.iteration < config.num_iterations:
             raise Interrupted(f"stopped at iteration {writer.iteration}; continue with: spjax resume {writer.folder}")
@@ -180,7 +180,7 @@ class _Writer:
             **run_folder.lane_columns(self._lanes, 1),
             "iteration": np.full(len(self._lanes), iteration, np.int32),
             **run_folder.tidy(jax.tree.map(lambda leaf: leaf[:, None], snapshot.evaluation)),
-            "contexts": run_folder.column(snapshot.contexts[:, None]),
+            "contexts": run_folder.column(np.asarray(snapshot.contexts)[:, None]),
         }
         run_folder.write_table(self.folder / "evaluation" / f"{iteration:06d}.parquet", pa.table(columns))
 

@@ -40,7 +40,12 @@ def test_both_kinds_of_end_in_one_batch_leak_nothing_into_earlier_episodes():
     truncated = np.zeros((6, 2), bool)
     terminated[1, 0] = truncated[1, 1] = True
     result = gae(rewards, values, next_values, jnp.asarray(terminated), jnp.asarray(truncated), 0.5, 0.5)
-    tail = [-2.0 + 0.25 * (-1.0 + 0.25 * (0.0 + 0.25 * -2.0)), -1.0 + 0.25 * (0.0 + 0.25 * -2.0), 0.0 + 0.25 * -2.0, -2.0]
+    tail = [
+        -2.0 + 0.25 * (-1.0 + 0.25 * (0.0 + 0.25 * -2.0)),
+        -1.0 + 0.25 * (0.0 + 0.25 * -2.0),
+        0.0 + 0.25 * -2.0,
+        -2.0,
+    ]
     with_end = [-4.0 + 0.25 * -8.0, -8.0]
     with_cut = [-4.0 + 0.25 * -4.0, -4.0]
     np.testing.assert_allclose(result, np.array([with_end + tail, with_cut + tail]).T, rtol=1e-6)

@@ -39,7 +39,9 @@ def test_every_finished_slot_starts_with_a_new_context_that_observation_and_rewa
     assert kept.sum() == 80
     np.testing.assert_array_equal(np.asarray(episodes.context)[kept, 0], contexts[:, 0].reshape(-1))
     np.testing.assert_array_equal(np.asarray(episodes.first_observation)[kept, 0], contexts[:, 0].reshape(-1))
-    np.testing.assert_allclose(np.asarray(episodes.episode_return)[kept], 5 * contexts[:, 0].reshape(-1) ** 2, rtol=1e-5)
+    np.testing.assert_allclose(
+        np.asarray(episodes.episode_return)[kept], 5 * contexts[:, 0].reshape(-1) ** 2, rtol=1e-5
+    )
     discounted = sum(0.9**t for t in range(5)) * contexts[:, 0].reshape(-1) ** 2
     np.testing.assert_allclose(np.asarray(episodes.discounted_return)[kept], discounted, rtol=1e-5)
     assert (np.asarray(episodes.length)[kept] == 5).all()
@@ -86,6 +88,8 @@ def test_a_slot_that_turns_nan_ends_finite_and_leaves_the_others_bit_identical(k
     assert bool(transitions.terminated[2, 3])
     assert float(transitions.reward[2, 3]) == 0.0
     for a, b in zip(
-        jax.tree.leaves((slots, transitions, episodes)), jax.tree.leaves((control_slots, control, control_episodes)), strict=True
+        jax.tree.leaves((slots, transitions, episodes)),
+        jax.tree.leaves((control_slots, control, control_episodes)),
+        strict=True,
     ):
         np.testing.assert_array_equal(a, b)

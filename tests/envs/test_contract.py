@@ -15,7 +15,9 @@ def env(request):
 
 def corners(env):
     space = env.context_space
-    return jnp.asarray(np.array(np.meshgrid(*zip(space.lower, space.upper, strict=True))).reshape(space.size, -1).T, jnp.float32)
+    return jnp.asarray(
+        np.array(np.meshgrid(*zip(space.lower, space.upper, strict=True))).reshape(space.size, -1).T, jnp.float32
+    )
 
 
 def test_reset_takes_the_given_context_and_clips_it_to_the_bounds(env, key):
@@ -50,7 +52,9 @@ def test_jit_equals_eager_and_vmap_equals_a_loop(env, key):
     looped = [env.step(jax.random.fold_in(key, 100 + i), state, action) for i, state in enumerate(states)]
     stacked = jax.tree.map(lambda *x: jnp.stack(x), *states)
     mapped = jax.jit(jax.vmap(lambda i, s: env.step(jax.random.fold_in(key, 100 + i), s, action)))(indices, stacked)
-    for a, b in zip(jax.tree.leaves(jax.tree.map(lambda *x: jnp.stack(x), *looped)), jax.tree.leaves(mapped), strict=True):
+    for a, b in zip(
+        jax.tree.leaves(jax.tree.map(lambda *x: jnp.stack(x), *looped)), jax.tree.leaves(mapped), strict=True
+    ):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 

@@ -98,7 +98,9 @@ def test_the_wall_stops_an_upward_crossing_too(key):
     after = env.step(key, state, jnp.zeros(2))
     assert bool(after.terminated)
     assert float(after.physics[0]) == pytest.approx(0.6, abs=1e-4)
-    through = env.step(jax.random.fold_in(key, 1), state.replace(physics=jnp.array([0.4, 0.0, -0.01, 5.0])), jnp.zeros(2))
+    through = env.step(
+        jax.random.fold_in(key, 1), state.replace(physics=jnp.array([0.4, 0.0, -0.01, 5.0])), jnp.zeros(2)
+    )
     assert not bool(through.terminated)
 
 

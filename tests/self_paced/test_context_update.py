@@ -71,6 +71,20 @@ def test_single_precision_solves_keep_the_trust_region_too():
     assert_feasible(batch, new, "proportion", "old-new", tolerance=2e-6)
 
 
+def test_single_precision_solves_lose_almost_nothing_of_the_achievable_improvement():
+    exact, _ = run("proportion", problem_batch("float64"))
+    batch = problem_batch()
+    new, _ = run("proportion", batch, precision="float32")
+    gaps = []
+    for index in range(LANES):
+        problem = lane(batch, index)
+        start = objective(problem, problem.old_mean, problem.old_chol, "proportion")
+        best = objective(problem, exact.mean[index], exact.chol[index], "proportion")
+        found = objective(problem, new.mean[index].astype(float), new.chol[index].astype(float), "proportion")
+        gaps.append((found - best) / max(start - best, 1e-6 * (1 + abs(start))))
+    assert np.mean(np.array(gaps) <= 1e-3) >= 0.95, sorted(gaps)[-6:]
+
+
 def test_a_floor_equal_to_the_current_deviations_lets_the_mean_move():
     batch = problem_batch()
     batch = batch._replace(std_floor=np.diagonal(batch.old_chol, axis1=1, axis2=2).copy())

@@ -87,7 +87,8 @@ def test_the_bound_rule_rewards_then_approaches_then_freezes_then_approaches(key
     state, states, modes = teacher.init(jax.random.fold_in(key, 0), SPACE, 2), [], []
     for number, value in enumerate((1.0, 4.5, 2.0, 4.5)):
         states.append(state)
-        state, metrics = step(teacher, state, jax.random.fold_in(key, 9 + number), contexts_of(state, jax.random.fold_in(key, number + 1)), value)
+        contexts = contexts_of(state, jax.random.fold_in(key, number + 1))
+        state, metrics = step(teacher, state, jax.random.fold_in(key, 9 + number), contexts, value)
         modes.append(int(metrics.mode))
     assert modes == [Mode.REWARD, Mode.TARGET, Mode.FROZEN, Mode.TARGET]
     assert [bool(s.reached) for s in [*states, state]] == [False, False, True, True, True]

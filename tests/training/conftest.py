@@ -9,7 +9,13 @@ from spjax.agents import PPO
 from spjax.training.config import RunConfig
 
 TINY = PPO(
-    num_envs=4, num_steps=64, num_minibatches=4, num_epochs=1, hidden=(8,), bootstrap_time_limit=False, learning_rate=1e-3
+    num_envs=4,
+    num_steps=64,
+    num_minibatches=4,
+    num_epochs=1,
+    hidden=(8,),
+    bootstrap_time_limit=False,
+    learning_rate=1e-3,
 )
 
 

@@ -35,14 +35,21 @@ def test_wrong_values_are_named(changes, message):
 def test_an_initial_mean_outside_the_bounds_is_named():
     config = tiny()
     config = dataclasses.replace(config, teacher=config.teacher.replace(initial_mean=(-5.0, 1.0)))
-    with pytest.raises(ValueError, match=r"teacher.initial_mean: gate position = -5 lies outside its bounds \[-4, 4\] m"):
+    with pytest.raises(
+        ValueError, match=r"teacher.initial_mean: gate position = -5 lies outside its bounds \[-4, 4\] m"
+    ):
         config.check()
 
 
 def test_lanes_are_the_grid_of_settings_times_the_seeds():
     config = tiny(seeds=(4, 5), over={"teacher.kl_proportion": (0.4, 0.8), "agent.learning_rate": (1e-3,)})
     lanes = config.lanes()
-    assert [(lane.seed, lane.settings["teacher.kl_proportion"]) for lane in lanes] == [(4, 0.4), (5, 0.4), (4, 0.8), (5, 0.8)]
+    assert [(lane.seed, lane.settings["teacher.kl_proportion"]) for lane in lanes] == [
+        (4, 0.4),
+        (5, 0.4),
+        (4, 0.8),
+        (5, 0.8),
+    ]
     experiments = config.experiments()
     np.testing.assert_allclose(experiments.teacher.kl_proportion, [0.4, 0.4, 0.8, 0.8])
     np.testing.assert_allclose(experiments.agent.learning_rate, 1e-3)

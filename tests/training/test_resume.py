@@ -68,8 +68,11 @@ def test_a_process_killed_at_random_moments_and_resumed_ends_with_the_same_bits(
 def test_a_run_folder_holds_tidy_metrics_and_a_summary(finished):
     metrics = pq.read_table(finished / "metrics").to_pydict()
     assert len(metrics["seed"]) == 3 * 6
-    assert sorted(set(zip(metrics["seed"], metrics["iteration"], strict=True))) == [(s, i) for s in (1, 2, 3) for i in range(1, 7)]
-    assert {"discounted_return", "success_rate", "agent.value_loss", "teacher.kl_to_target", "teacher.alpha"} <= set(metrics)
+    rows = sorted(zip(metrics["seed"], metrics["iteration"], strict=True))
+    assert rows == [(seed, iteration) for seed in (1, 2, 3) for iteration in range(1, 7)]
+    assert {"discounted_return", "success_rate", "agent.value_loss", "teacher.kl_to_target", "teacher.alpha"} <= set(
+        metrics
+    )
     assert metrics["environment_steps"] == [256 * iteration for iteration in metrics["iteration"]]
     evaluation = pq.read_table(finished / "evaluation").to_pydict()
     assert sorted(set(evaluation["iteration"])) == [0, 2, 4, 6]
@@ -115,7 +118,7 @@ def test_a_run_folder_that_cannot_be_resumed_is_one_sentence(finished, tmp_path,
 
 
 def test_training_into_a_folder_that_exists_is_refused(finished):
-    with pytest.raises(ValueError, match="exists already; resume it, or choose another folder$"):
+    with pytest.raises(ValueError, match=r"exists already; resume it, or choose another folder$"):
         spjax.train(tiny(), finished, progress=False)
 
 

@@ -82,11 +82,13 @@ def test_traced_settings_and_seeds_never_trace_the_program_again(monkeypatch):
     for changed in (
         dataclasses.replace(base, seeds=(7,)),
         dataclasses.replace(base, agent=base.agent.replace(learning_rate=5e-3, clip_range=0.1)),
-        dataclasses.replace(base, teacher=base.teacher.replace(kl_proportion=0.3, offset=4, max_kl=0.1, performance_bound=1.0)),
+        dataclasses.replace(
+            base, teacher=base.teacher.replace(kl_proportion=0.3, offset=4, max_kl=0.1, performance_bound=1.0)
+        ),
     ):
         program = Program.of(changed.experiments())
         again = program_module.Chunk(step.compiled, program)
-        states, metrics, _ = again(program.init(list(changed.seeds)), 2)
+        _, metrics, _ = again(program.init(list(changed.seeds)), 2)
         assert np.isfinite(metrics.agent.value_loss).all()
     assert len(traces) == count
 

@@ -1,0 +1,46 @@
+"""The README's Python runs as it stands, on a smaller job."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def blocks():
+    return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_sweep_of_the_python_example_trains_and_draws(blocks, tmp_path):
+    code = blocks[0]
+    assert len(code.strip().splitlines()) < 15
+    smaller = "dataclasses.replace(config, num_iterations=2, evaluate_every=2, agent=TINY, evaluation_episodes=4, "
+    code = code.replace("dataclasses.replace(config, ", smaller).replace("range(1, 21)", "range(1, 3)")
+    code = code.replace("runs/bound", str(tmp_path / "run"))
+    exec(f"from tests.training.conftest import TINY\n{code}", {})
+    rows = pq.read_table(tmp_path / "run" / "evaluation").to_pydict()
+    assert sorted(set(rows["teacher.performance_bound"])) == [2.5, 3.5]
+    assert len(rows["seed"]) == 2 * 2 * 2
+    assert len(list((tmp_path / "run" / "pictures").glob("*.png"))) > 3
+
+
+def test_the_context_update_of_the_example_has_a_gradient_of_the_right_value(blocks, capsys):
+    scope = {}
+    exec(blocks[1], scope)
+    value, gradient = scope["jax"].value_and_grad(scope["target_mass"])(0.01)
+    step = 3e-4
+    difference = (scope["target_mass"](0.01 + step) - scope["target_mass"](0.01 - step)) / (2 * step)
+    assert np.isfinite(value)
+    assert float(gradient) == pytest.approx(float(difference), rel=0.02)
+    assert gradient > 0  # the more the target counts, the more likely its mean becomes
+
+
+def test_every_picture_that_the_readme_shows_is_committed():
+    shown = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README)
+    assert shown
+    for path in shown:
+        assert (Path(__file__).parents[1] / path).is_file(), path
