@@ -52,7 +52,10 @@ def _remarks(folder: Path, run: Run, records: Sequence[Record]) -> list[str]:
     if any(record["paper_mean"] is not None for record in records) and not _published(folder):
         remarks.append("the settings are not those of the preset, so the paper's number is of another experiment")
     if run.summary is not None:
-        remarks.append(f"{run.summary.wall_seconds:.1f} s, of which {run.summary.compile_seconds:.1f} s compiling")
+        wall, compiling = run.summary.wall_seconds, run.summary.compile_seconds
+        remarks.append(
+            "resumed, so not timed" if wall is None else f"{wall:.1f} s, of which {compiling:.1f} s compiling"
+        )
         if run.summary.frozen:
             remarks.append(frozen_lanes(run.summary.frozen))
     return remarks

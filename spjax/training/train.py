@@ -80,6 +80,8 @@ def restore(folder: str | Path) -> tuple[RunConfig, Program, RunState]:
 
 def _run(config: RunConfig, folder: Path, progress: bool) -> Path:
     console = Console()
+    if (folder / "summary.json").is_file():
+        return folder
     with run_folder.locked(folder), _first_interrupt() as interrupted:
         program = Program.of(config.experiments())
         writer = _Writer(folder, config)
@@ -150,14 +152,12 @@ class _Writer:
         self._lanes = config.lanes()
         self._checkpoints = Checkpoints(folder / "checkpoints")
         self._start = time.perf_counter()
-
-    @property
-    def finished(self) -> bool:
-        return (self.folder / "summary.json").is_file()
+        self._resumed = False
 
     def restore(self, program: Program) -> RunState | None:
         """Returns the states to go on from, and removes what was written after them."""
         states = _newest(self._checkpoints, program)
+        self._resumed = states is not None
         self.iteration = -1 if states is None else int(states.iteration[0])
         run_folder.discard_after(self.folder, self.iteration)
         self.iteration = max(self.iteration, 0)
@@ -189,14 +189,14 @@ class _Writer:
         self.iteration = iteration
 
     def finish(self, program: Program, states: RunState) -> None:
-        """Writes trajectories and the summary."""
+        """Writes trajectories and the summary; a resumed run has no wall time of its own."""
         run_folder.write_table(self.folder / "trajectories.parquet", trajectories(program, states, self._lanes))
         frozen_at = np.asarray(states.frozen_at)[: program.num_lanes]
         run_folder.write_json(
             self.folder / "summary.json",
             {
                 "finished": True,
-                "wall_seconds": round(time.perf_counter() - self._start, 3),
+                "wall_seconds": None if self._resumed else round(time.perf_counter() - self._start, 3),
                 "compile_seconds": round(self.compile_seconds, 3),
                 "frozen": [
                     {"lane": lane, "seed": self._lanes[lane].seed, "iteration": int(iteration)}

@@ -88,6 +88,12 @@ def test_an_iteration_count_that_evaluations_do_not_divide_is_kept(tmp_path):
     assert sorted(set(pq.read_table(folder / "metrics")["iteration"].to_pylist())) == [1, 2, 3]
 
 
+def test_resuming_a_finished_run_leaves_it_as_it_is(finished):
+    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
+    assert spjax.resume(finished, progress=False) == finished
+    assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
+
+
 def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
     for path in (copy / "checkpoints" / "000006").rglob("*"):
