@@ -24,10 +24,12 @@ class Cell:
         return "_".join(part for part in (self.env, self.agent, self.teacher, self.schedule) if part)
 
 
+TEACHERS = (("self-paced", "proportion"), ("self-paced", "bound"), ("default", None), ("random", None))
+
+
 def point_mass_cells(env: str, agent: str, threshold: float) -> list[Cell]:
     """Returns the curricula of one learner on a point mass."""
-    teachers = [("self-paced", "proportion"), ("self-paced", "bound"), ("default", None), ("random", None)]
-    return [Cell(env, agent, *teacher, threshold) for teacher in teachers]
+    return [Cell(env, agent, *teacher, threshold) for teacher in TEACHERS]
 
 
 EXPERIMENTS: dict[str, list[Cell]] = {

@@ -57,7 +57,7 @@ class Transitions:
 
 def init_slots(env: Env, key: Array, num_envs: int, sample_context: SampleContext) -> Slot:
     """Returns `num_envs` freshly reset slots, each in a context of its own."""
-    return jax.vmap(lambda slot_key: _start(env, slot_key, sample_context))(jax.random.split(key, num_envs))
+    return jax.vmap(lambda keys: _start(env, *keys, sample_context))(jax.random.split(key, (num_envs, 2)))
 
 
 def rollout(
@@ -86,8 +86,8 @@ def rollout(
         the slots, transitions [T, B, ...], episodes as T * B masked rows, and the number of non-finite ends.
     """
 
-    def slot_step(step_key: Array, slot: Slot) -> tuple[Slot, tuple[Transitions, Episodes, Bool[Array, ""]]]:
-        key_act, key_env, key_reset = jax.random.split(step_key, 3)
+    def slot_step(step_keys: Array, slot: Slot) -> tuple[Slot, tuple[Transitions, Episodes, Bool[Array, ""]]]:
+        key_act, key_env, key_context, key_reset = step_keys
         before = slot.env_state
         action, extras = act(key_act, before.observation)
         after, failed = _contain(before, env.step(key_env, before, action))
@@ -108,7 +108,7 @@ def rollout(
             truncated=after.truncated,
             extras=extras,
         )
-        fresh = _start(env, key_reset, sample_context)
+        fresh = _start(env, key_context, key_reset, sample_context)
         next_slot = jax.tree.map(lambda new, old: jnp.where(ended, new, old), fresh, slot)
         return next_slot, (transition, _record(slot, ended), failed)
 
@@ -116,15 +116,14 @@ def rollout(
         return jax.vmap(slot_step)(step_keys, slots)
 
     num_envs = slots.discount.shape[0]
-    keys = jax.random.split(key, (num_steps, num_envs))
+    keys = jax.random.split(key, (num_steps, num_envs, 4))  # all at once: small batches of keys cost more
     slots, (transitions, episodes, failed) = jax.lax.scan(environment_step, slots, keys)
     episodes = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), episodes)
     return slots, transitions, episodes, failed.sum()
 
 
-def _start(env: Env, key: Array, sample_context: SampleContext) -> Slot:
-    key_context, key_env = jax.random.split(key)
-    env_state = env.reset(key_env, sample_context(key_context))
+def _start(env: Env, key_context: Array, key_reset: Array, sample_context: SampleContext) -> Slot:
+    env_state = env.reset(key_reset, sample_context(key_context))
     zero = jnp.zeros_like(env_state.reward)
     return Slot(
         env_state=env_state,

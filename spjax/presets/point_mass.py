@@ -9,7 +9,9 @@ The printed text ("article") differs from the published results in these points:
     PPO gradient clipping   library default 0.5         none
 
 The paper prints no epsilon; both variants use the released 0.05. The published learner steps a single environment 2048 times
-an iteration; here 16 slots take 128 steps each, which gives the same number of steps, episodes and updates.
+an iteration; here 4 slots take 512 steps each, which gives the same number of steps, episodes and updates. Shorter rollouts
+are a little faster and end lower: with 16 slots of 128 steps an eighth of the advantages are cut off at the end of a rollout,
+and the final return of the 2-D task falls from about 8.8 to 8.7.
 """
 
 import dataclasses
@@ -31,6 +33,8 @@ def config(env_name: str, agent: str, teacher: str, schedule: str | None, varian
     if article:
         env = dataclasses.replace(env, force_gain=1.0, noise_std=0.0)
     learner = PPO(
+        num_envs=4,
+        num_steps=512,
         bootstrap_time_limit=False,
         value_coefficient=0.5 if article else 1.0,
         max_grad_norm=0.5 if article else float("inf"),

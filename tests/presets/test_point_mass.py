@@ -10,7 +10,7 @@ import spjax
 def test_published_constants_of_the_point_mass():
     config = spjax.preset("point-mass-3d", "ppo", "self-paced", "proportion")
     agent, teacher, env = config.agent, config.teacher, config.env
-    assert agent.num_envs * agent.num_steps == 2048
+    assert (agent.num_envs, agent.num_steps) == (4, 512)  # 2048 steps an iteration
     assert (agent.num_minibatches, agent.num_epochs, agent.hidden) == (32, 8, (64, 64))
     assert (agent.learning_rate, agent.discount, agent.gae_lambda, agent.clip_range) == (2.5e-4, 0.95, 0.99, 0.2)
     assert (agent.value_coefficient, agent.entropy_coefficient, agent.max_grad_norm) == (1.0, 0.0, math.inf)
