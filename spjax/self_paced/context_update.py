@@ -29,6 +29,7 @@ from spjax.self_paced.local_problem import (
     LocalProblem,
     inverse,
     kl_from_old,
+    layout,
     local_functions,
     log_ratios,
     performance_gain,
@@ -39,6 +40,8 @@ from spjax.solvers.augmented_lagrangian import DEFAULT_CONFIG, Result, Solution,
 from spjax.solvers.implicit import attach_derivatives
 from spjax.solvers.linalg import solve_lower
 from spjax.solvers.precision import in_float64
+
+SECOND_START = 0.7  # distance from the old mean, in units of the trust region's radius
 
 
 @struct.dataclass
@@ -68,6 +71,7 @@ def update_context(
     kl_direction: KlDirection = "old-new",
     precision: Precision = "float64",
     config: SolverConfig = DEFAULT_CONFIG,
+    search_outliers: bool = False,
 ) -> tuple[Gaussian, ContextUpdate]:
     """Returns the next context distribution and a record of the update.
 
@@ -91,6 +95,10 @@ def update_context(
         precision: of the solve. With "float64" the arguments stay in their dtype, and the *rounded* result satisfies
             KL <= max_kl. "float32" works in the dtype of the arguments and promises max_kl (1 + 1e-6).
         config: of the solver.
+        search_outliers: solve a second time, from a start shifted towards the context farthest out, and take the better
+            result. With few contexts the importance-weighted objective has several local optima, in which the weight of
+            an outlying context dominates. The default finds the one that continues from ``old``, as the released code
+            does; the search doubles the cost and finds a better objective in about 1 % of wide updates.
 
     Returns:
         The new distribution in the dtype of ``old``, never with a worse objective than ``old``; bit for bit ``old``
@@ -118,7 +126,7 @@ def update_context(
         max_kl=jnp.asarray(max_kl, dtype),
         std_floor=jnp.zeros_like(old.mean) if std_floor is None else jnp.asarray(std_floor, dtype),
     )
-    return _update(Static(alpha is None, kl_direction, precision, config), inputs)
+    return _update(Static(alpha is None, kl_direction, precision, config, search_outliers), inputs)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -182,8 +190,27 @@ def _pull_back(static: Static, inputs: Inputs, solution: Any, new_bar: Gaussian)
 def _solve(static: Static, problem: LocalProblem) -> Solution:
     dim = problem.caps.size
     objective, constraints, derivatives = local_functions(dim, static.kl_direction)
-    start = jnp.zeros(dim * (dim + 3) // 2, problem.radius.dtype)
-    return solve(objective, constraints, start, problem, config=static.config, derivatives=derivatives)
+
+    def solve_from(start: Float[Array, " n"]) -> Solution:
+        return solve(objective, constraints, start, problem, config=static.config, derivatives=derivatives)
+
+    first = solve_from(jnp.zeros(dim * (dim + 3) // 2, problem.radius.dtype))
+    if not static.search_outliers:
+        return first
+    second = solve_from(_towards_farthest(problem))
+    better = (second.result == Result.CONVERGED) & (second.value < first.value)
+    return jax.tree.map(lambda a, b: jnp.where(better, a, b), second, first)
+
+
+def _towards_farthest(problem: LocalProblem) -> Float[Array, " n"]:
+    """Returns a point of the trust region whose mean is shifted towards the context farthest from the old mean."""
+    dim = problem.caps.size
+    distances = (problem.features[:dim] ** 2).sum(axis=0)
+    farthest = (distances == distances.max()).astype(distances.dtype)
+    direction = problem.features[:dim] @ (farthest / farthest.sum())
+    shift = -SECOND_START * direction / jnp.sqrt((direction**2).sum() + jnp.finfo(direction.dtype).tiny)
+    rows, columns = layout(dim)
+    return jnp.where(columns == dim, shift[rows], 0.0)
 
 
 def _decode(old: Gaussian, z: Float[Array, " n"]) -> Gaussian:

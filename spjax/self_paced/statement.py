@@ -51,6 +51,7 @@ class Static:
     kl_direction: KlDirection
     precision: Precision
     config: SolverConfig
+    search_outliers: bool
 
 
 def to_working_precision(static: Static, inputs: Inputs) -> Inputs:

@@ -22,7 +22,7 @@ def problem_batch(dtype="float32", dim=3):
 
 
 @functools.cache
-def updater(rule, direction="old-new", precision="float64", config=DEFAULT_CONFIG):
+def updater(rule, direction="old-new", precision="float64", config=DEFAULT_CONFIG, search_outliers=False):
     """A compiled update of a whole batch; under the rule "bound", ``reached`` is an argument more."""
 
     def update(problem, reached):
@@ -41,6 +41,7 @@ def updater(rule, direction="old-new", precision="float64", config=DEFAULT_CONFI
             kl_direction=direction,
             precision=precision,
             config=config,
+            search_outliers=search_outliers,
             **settings,
         )
 

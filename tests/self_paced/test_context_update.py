@@ -54,6 +54,21 @@ def test_results_are_never_worse_than_those_of_trust_constr():
         assert ours - theirs <= 1e-4 * (start - ours) + 1e-12 * (1 + abs(start))
 
 
+@pytest.mark.parametrize(("seed", "dim", "direction"), [(62, 3, "old-new"), (88, 3, "new-old")])
+def test_the_search_for_outliers_escapes_a_local_optimum_that_trust_constr_beats(seed, dim, direction):
+    batch = jax.tree.map(lambda leaf: np.asarray(leaf)[None], make_problem(seed, dim))
+    problem = lane(batch, 0)
+    reference = solve_with_scipy(problem, "proportion", direction)
+    theirs = objective(problem, reference.mean, reference.chol, "proportion")
+    values = {}
+    for search in (False, True):
+        new, _ = run("proportion", batch, direction, search_outliers=search)
+        assert_feasible(batch, new, "proportion", direction)
+        values[search] = objective(problem, new.mean[0], new.chol[0], "proportion")
+    assert values[False] > theirs + 0.1
+    assert values[True] <= theirs
+
+
 def test_a_capped_solve_is_flagged_and_still_feasible():
     batch = problem_batch()
     new, update = run("proportion", batch, config=SolverConfig(max_iterations=3))
