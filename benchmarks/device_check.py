@@ -43,7 +43,9 @@ def main() -> None:
 
 def measure_training(lanes: int) -> Record:
     """Returns environment steps a second of that many seeds in one program."""
-    config = dataclasses.replace(spjax.preset("point-mass-3d"), seeds=tuple(range(1, lanes + 1)))
+    config = spjax.preset("point-mass-3d")
+    agent = config.agent.replace(num_envs=16, num_steps=128)  # short rollouts: an accelerator pays for sequential steps
+    config = dataclasses.replace(config, agent=agent, seeds=tuple(range(1, lanes + 1)))
     program = Program.of(config.experiments())
     chunk, compile_seconds = program.compile(ITERATIONS)
     states, _, _ = chunk(program.init(list(config.seeds)), ITERATIONS)

@@ -25,7 +25,10 @@ def main() -> None:
     records: list[Record] = []
     for schedule in ("proportion", "bound"):
         config = spjax.preset("point-mass-3d", schedule=schedule)
-        config = dataclasses.replace(config, seeds=tuple(range(1, seeds + 1)), evaluate_every=20)
+        agent = config.agent.replace(
+            num_envs=16, num_steps=128
+        )  # short rollouts: an accelerator pays for sequential steps
+        config = dataclasses.replace(config, agent=agent, seeds=tuple(range(1, seeds + 1)), evaluate_every=20)
         with tempfile.TemporaryDirectory() as folder:
             command = f"python -m benchmarks.many_seeds --seeds {seeds}"
             run = load_run(spjax.train(config, Path(folder) / "run", command=command))
