@@ -57,7 +57,8 @@ class Transitions:
 
 def init_slots(env: Env, key: Array, num_envs: int, sample_context: SampleContext) -> Slot:
     """Returns `num_envs` freshly reset slots, each in a context of its own."""
-    return jax.vmap(lambda keys: _start(env, *keys, sample_context))(jax.random.split(key, (num_envs, 2)))
+    keys = jax.random.split(key, (num_envs, 2))
+    return jax.vmap(lambda pair: _start(env, pair[0], pair[1], sample_context))(keys)
 
 
 def rollout(
