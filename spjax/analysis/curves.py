@@ -36,6 +36,9 @@ class _Series(NamedTuple):
     dashes: str
 
 
+KL_DECADE = -4  # a divergence below 1e-4 nats is the target itself; how far below is rounding
+
+
 @styled
 def learning_curve(
     runs: Sequence[Run], labels: Sequence[str], metric: Metric = "discounted_return", spread: Spread = "standard-error"
@@ -74,8 +77,9 @@ def kl_to_target_curve(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
         curves = series.run.metric_curves("teacher.kl_to_target", series.group)
         _draw_band(axes, series, curves.iterations, statistics.quantiles(curves.values))
     axes.set_yscale("log")
-    decades = np.log10(axes.get_ylim())
-    axes.set_ylim(10 ** np.floor(decades[0]), 10 ** np.ceil(decades[1]))
+    lowest, highest = np.log10(axes.get_ylim())
+    bottom = max(np.floor(lowest), KL_DECADE)
+    axes.set_ylim(10**bottom, 10 ** max(np.ceil(highest), bottom + 1))
     axes.set_ylabel("KL to the target distribution [nats]")
     _finish(figure, axes, runs, _SPREAD_LABELS["quantiles"])
     return figure
