@@ -17,6 +17,7 @@ from spjax.analysis.style import NEUTRAL, legend_below, series_style, settings_l
 Spread = Literal["standard-error", "quantiles"]
 Metric = Literal["discounted_return", "episode_return", "success_rate"]
 
+KL_DECADE = -4  # a divergence below 1e-4 nats is the target itself; how far below is rounding
 _METRIC_LABELS: dict[Metric, str] = {
     "discounted_return": "discounted return on target tasks",
     "episode_return": "episode return on target tasks",
@@ -34,9 +35,6 @@ class _Series(NamedTuple):
     label: str
     color: object
     dashes: str
-
-
-KL_DECADE = -4  # a divergence below 1e-4 nats is the target itself; how far below is rounding
 
 
 @styled
