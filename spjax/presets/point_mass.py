@@ -15,14 +15,15 @@ and the final return of the 2-D task falls from about 8.8 to 8.7.
 """
 
 import dataclasses
+from typing import Any
 
 from spjax import envs
-from spjax.agents import PPO
+from spjax.agents import PPO, TRPO
 from spjax.teachers import Random, SelfPaced, Target, Teacher
 from spjax.training.config import RunConfig
 
-K_ALPHA = {"ppo": 10}
-ZETA = {"ppo": 1.6}
+K_ALPHA = {"ppo": 10, "trpo": 20}
+ZETA = {"ppo": 1.6, "trpo": 1.6}
 
 
 def config(env_name: str, agent: str, teacher: str, schedule: str | None, variant: str) -> RunConfig:
@@ -32,20 +33,22 @@ def config(env_name: str, agent: str, teacher: str, schedule: str | None, varian
     assert isinstance(env, envs.PointMass)
     if article:
         env = dataclasses.replace(env, force_gain=1.0, noise_std=0.0)
-    learner = PPO(
-        num_envs=4,
-        num_steps=512,
-        bootstrap_time_limit=False,
-        value_coefficient=0.5 if article else 1.0,
-        max_grad_norm=0.5 if article else float("inf"),
-    )
     return RunConfig(
         env=env,
-        agent=learner,
+        agent=_learner(agent, article),
         teacher=_teacher(env, agent, teacher, schedule, article),
         agent_name=agent,
         teacher_name=teacher,
         variant=variant,
+    )
+
+
+def _learner(agent: str, article: bool) -> Any:
+    shared = {"num_envs": 4, "num_steps": 512, "bootstrap_time_limit": False}
+    if agent == "trpo":
+        return TRPO(**shared)
+    return PPO(
+        **shared, value_coefficient=0.5 if article else 1.0, max_grad_norm=0.5 if article else float("inf")
     )
 
 

@@ -1,7 +1,7 @@
 """The teacher contract.
 
 A teacher is a pytree of settings with pure functions over a state of its own. It never sees seeds or devices: whoever calls
-it vmaps or maps over lanes. ``sample`` is called inside the compiled rollout whenever a slot finishes.
+it vmaps or maps over lanes. ``assign`` is called inside the compiled rollout whenever a slot finishes.
 """
 
 import abc
@@ -10,7 +10,7 @@ from typing import Any
 
 from jaxtyping import Array, Float
 
-from spjax.agents.rollout import Episodes
+from spjax.agents.rollout import Attempt, Episodes
 from spjax.contexts import ContextSpace
 
 Value = Callable[[Float[Array, "row observation"]], Float[Array, " row"]]
@@ -26,6 +26,21 @@ class Teacher(abc.ABC):
     @abc.abstractmethod
     def sample(self, state: Any, key: Array, space: ContextSpace) -> Float[Array, " dim"]:
         """Returns one context inside the bounds, from the current distribution."""
+
+    def ticket(self, space: ContextSpace) -> Any:
+        """Returns the note that an episode carries from its assignment to its record; this one, of a blank slot."""
+        return ()
+
+    def assign(self, state: Any, key: Array, space: ContextSpace, last: Attempt) -> tuple[Float[Array, " dim"], Any]:
+        """Returns the next context of a slot and the ticket of that episode.
+
+        Args:
+            state: the teacher's state at the start of the iteration.
+            key: for the draw.
+            space: the bounds.
+            last: what the slot has just finished; with a blank ticket where it has not run yet.
+        """
+        return self.sample(state, key, space), ()
 
     @abc.abstractmethod
     def update(self, state: Any, key: Array, episodes: Episodes, value: Value) -> tuple[Any, Any]:

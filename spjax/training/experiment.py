@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from spjax.agents.rollout import Episodes, SampleContext, Slot
+from spjax.agents.rollout import Assign, Episodes, Slot, init_slots
 from spjax.contexts import Gaussian
 from spjax.envs.base import Env
 from spjax.teachers.base import Teacher
@@ -34,7 +34,9 @@ class Experiment:
         space = self.env.context_space
         teacher_state = self.teacher.init(key_teacher, space, self.env.observation_size)
         agent_state = self.agent.init(key_agent, self.env)
-        slots = self.agent.init_slots(key_slots, self.env, self._sampler(teacher_state))
+        slots = init_slots(
+            self.env, key_slots, self.agent.num_envs, self._assign(teacher_state), self.teacher.ticket(space)
+        )
         return RunState(
             key=key_run,
             iteration=jnp.zeros((), jnp.int32),
@@ -114,21 +116,22 @@ class Experiment:
 
     def sample_contexts(self, state: "RunState", key: PRNGKeyArray, count: int) -> Float[Array, "count dim"]:
         """Returns contexts of the teacher's current distribution."""
-        return jax.vmap(self._sampler(state.teacher_state))(jax.random.split(key, count))
+        space = self.env.context_space
+        return jax.vmap(lambda k: self.teacher.sample(state.teacher_state, k, space))(jax.random.split(key, count))
 
     def _advance(self, state: "RunState") -> tuple[tuple[Any, Any, Slot], "Metrics"]:
         """Returns the agent, teacher and slots one iteration later."""
         key_agent, key_teacher = jax.random.split(jax.random.fold_in(state.key, state.iteration))
         agent_state, slots, episodes, agent_metrics = self.agent.iterate(
-            state.agent_state, self.env, key_agent, state.slots, self._sampler(state.teacher_state)
+            state.agent_state, self.env, key_agent, state.slots, self._assign(state.teacher_state)
         )
         teacher_state, teacher_metrics = self.teacher.update(
             state.teacher_state, key_teacher, episodes, lambda observation: self.agent.value(agent_state, observation)
         )
         return (agent_state, teacher_state, slots), _metrics(episodes, agent_metrics, teacher_metrics)
 
-    def _sampler(self, teacher_state: Any) -> SampleContext:
-        return lambda key: self.teacher.sample(teacher_state, key, self.env.context_space)
+    def _assign(self, teacher_state: Any) -> Assign:
+        return lambda key, last: self.teacher.assign(teacher_state, key, self.env.context_space, last)
 
 
 @struct.dataclass

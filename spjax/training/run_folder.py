@@ -73,7 +73,7 @@ def write_config(folder: Path, config: RunConfig, command: str) -> None:
             "num_iterations": config.num_iterations,
             "evaluate_every": config.evaluate_every,
             "evaluation_episodes": config.evaluation_episodes,
-            "steps_per_iteration": config.agent.num_envs * config.agent.num_steps,
+            "steps_per_iteration": config.agent.steps_per_iteration,
             "seeds": list(config.seeds),
             "over": {name: list(values) for name, values in config.over.items()},
             "lanes": [{"seed": lane.seed, "settings": dict(lane.settings)} for lane in config.lanes()],

@@ -169,7 +169,7 @@ class _Writer:
         columns = {
             **run_folder.lane_columns(self._lanes, count),
             "iteration": numbers,
-            "environment_steps": numbers.astype(np.int64) * self._config.agent.num_envs * self._config.agent.num_steps,
+            "environment_steps": numbers.astype(np.int64) * self._config.agent.steps_per_iteration,
             **run_folder.tidy(metrics),
         }
         run_folder.write_table(self.folder / "metrics" / f"{iteration:06d}.parquet", pa.table(columns))
