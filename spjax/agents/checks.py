@@ -3,7 +3,7 @@
 from typing import Any
 
 
-def check_at_least(agent: Any, least: float, *fields: str) -> None:
+def check_at_least(agent: Any, least: int, *fields: str) -> None:
     """Raises ValueError where a setting is below `least`."""
     for field in fields:
         if not getattr(agent, field) >= least:

@@ -1,4 +1,4 @@
-"""The networks of the step-based learners (reference: Stable Baselines 2.9 `MlpPolicy`, separate policy and value nets)."""
+"""The networks of the step-based learners (reference: Stable Baselines 2.9 `MlpPolicy`, separate networks for all roles)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,18 +12,36 @@ Params = Any
 
 
 class MLP(nn.Module):
-    """A tanh network; orthogonal kernels with gain sqrt(2), zero biases, a linear output with its own gain."""
+    """A tanh network with a linear output and zero biases.
+
+    Kernels are orthogonal, with gain sqrt(2) and a gain of its own for the output (PPO, TRPO), or Glorot-uniform where the
+    gain is None (SAC); an output of several heads is drawn head by head, as separate layers would be.
+    """
 
     hidden: Sequence[int]
     outputs: int
-    output_gain: float
+    output_gain: float | None = None
+    heads: int = 1
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
         """Returns the outputs [..., outputs] for inputs [..., features]."""
+        glorot = nn.initializers.glorot_uniform()
         for width in self.hidden:
-            x = nn.tanh(nn.Dense(width, kernel_init=nn.initializers.orthogonal(jnp.sqrt(2.0)))(x))
-        return nn.Dense(self.outputs, kernel_init=nn.initializers.orthogonal(self.output_gain))(x)
+            init = glorot if self.output_gain is None else nn.initializers.orthogonal(jnp.sqrt(2.0))
+            x = nn.tanh(nn.Dense(width, kernel_init=init)(x))
+        init = glorot if self.output_gain is None else nn.initializers.orthogonal(self.output_gain)
+        return nn.Dense(self.outputs, kernel_init=_by_heads(init, self.heads))(x)
+
+
+def _by_heads(init: Any, heads: int) -> Any:
+    def draw(key: Array, shape: tuple[int, int], dtype: Any = jnp.float32) -> Array:
+        if heads == 1:
+            return init(key, shape, dtype)
+        part = (shape[0], shape[1] // heads)
+        return jnp.concatenate([init(k, part, dtype) for k in jax.random.split(key, heads)], axis=1)
+
+    return draw
 
 
 class GaussianPolicy(nn.Module):
@@ -44,11 +62,48 @@ class Value(nn.Module):
     """A state-value function."""
 
     hidden: Sequence[int]
+    output_gain: float | None = 1.0
 
     @nn.compact
     def __call__(self, observation: Array) -> Array:
         """Returns values [...] for observations [..., features]."""
-        return MLP(self.hidden, 1, 1.0)(observation)[..., 0]
+        return MLP(self.hidden, 1, self.output_gain)(observation)[..., 0]
+
+
+class SquashedPolicy(nn.Module):
+    """A Gaussian whose tanh is an action in [-1, 1]; both moments come from the network."""
+
+    hidden: Sequence[int]
+    action_size: int
+
+    @nn.compact
+    def __call__(self, observation: Array) -> tuple[Array, Array]:
+        """Returns mean and log standard deviation [..., action] before squashing; the latter clipped to [-20, 2]."""
+        mean, log_std = jnp.split(MLP(self.hidden, 2 * self.action_size, heads=2)(observation), 2, axis=-1)
+        return mean, jnp.clip(log_std, -20.0, 2.0)
+
+
+class ActionValue(nn.Module):
+    """A value function of observation and action."""
+
+    hidden: Sequence[int]
+
+    @nn.compact
+    def __call__(self, observation: Array, action: Array) -> Array:
+        """Returns values [...] for observations [..., features] and actions [..., action] in [-1, 1]."""
+        return MLP(self.hidden, 1)(jnp.concatenate([observation, action], axis=-1))[..., 0]
+
+
+def squashed_sample(
+    noise: Float[Array, "*batch action"], mean: Float[Array, "*batch action"], log_std: Float[Array, "*batch action"]
+) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
+    """Returns actions in [-1, 1] from standard normal noise, and their log density in nats.
+
+    The density is that of Haarnoja et al. (2018, appendix C), with the 1e-6 of the published code inside the logarithm.
+    """
+    action = jnp.tanh(mean + jnp.exp(log_std) * noise)
+    log_prob = (-0.5 * noise**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)).sum(-1)
+    return action, log_prob - jnp.log(1 - action**2 + 1e-6).sum(-1)
 
 
 def gaussian_log_prob(

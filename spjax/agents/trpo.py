@@ -15,7 +15,7 @@ from flax import struct
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 
-from spjax.agents.checks import check_at_least, check_fractions
+from spjax.agents.checks import check_at_least
 from spjax.agents.minibatches import minibatches, packed
 from spjax.agents.networks import Params, gaussian_log_prob
 from spjax.agents.on_policy import Batch, OnPolicy, gaussian_entropy

@@ -8,6 +8,10 @@ The printed text ("article") differs from the published results in these points:
     PPO value coefficient   library default 0.5         1.0
     PPO gradient clipping   library default 0.5         none
 
+SAC's critic estimates the soft value, so its "bound" schedule reads sample returns, as published. Its episodes come from 5
+slots, each control step of all slots followed by one gradient step: one step in five, as published; an iteration has
+2,050 environment steps instead of 2,048.
+
 The paper prints no epsilon; both variants use the released 0.05. The published learner steps a single environment 2048 times
 an iteration; here 4 slots take 512 steps each, which gives the same number of steps, episodes and updates. Shorter rollouts
 are a little faster and end lower: with 16 slots of 128 steps an eighth of the advantages are cut off at the end of a rollout,
@@ -18,12 +22,12 @@ import dataclasses
 from typing import Any
 
 from spjax import envs
-from spjax.agents import PPO, TRPO
+from spjax.agents import PPO, SAC, TRPO
 from spjax.teachers import Random, SelfPaced, Target, Teacher
 from spjax.training.config import RunConfig
 
-K_ALPHA = {"ppo": 10, "trpo": 20}
-ZETA = {"ppo": 1.6, "trpo": 1.6}
+K_ALPHA = {"ppo": 10, "trpo": 20, "sac": 25}
+ZETA = {"ppo": 1.6, "trpo": 1.6, "sac": 1.1}
 
 
 def config(env_name: str, agent: str, teacher: str, schedule: str | None, variant: str) -> RunConfig:
@@ -44,12 +48,12 @@ def config(env_name: str, agent: str, teacher: str, schedule: str | None, varian
 
 
 def _learner(agent: str, article: bool) -> Any:
+    if agent == "sac":
+        return SAC(bootstrap_time_limit=False)
     shared = {"num_envs": 4, "num_steps": 512, "bootstrap_time_limit": False}
     if agent == "trpo":
         return TRPO(**shared)
-    return PPO(
-        **shared, value_coefficient=0.5 if article else 1.0, max_grad_norm=0.5 if article else float("inf")
-    )
+    return PPO(**shared, value_coefficient=0.5 if article else 1.0, max_grad_norm=0.5 if article else float("inf"))
 
 
 def _teacher(env: envs.PointMass, agent: str, teacher: str, schedule: str | None, article: bool) -> Teacher:
@@ -63,6 +67,7 @@ def _teacher(env: envs.PointMass, agent: str, teacher: str, schedule: str | None
         initial_mean=env.initial_mean,
         initial_std=env.initial_std,
         schedule="bound" if schedule == "bound" else "proportion",
+        value_source="return" if agent == "sac" and schedule == "bound" else "critic",
         kl_direction="new-old" if article else "old-new",
         warmup=5,
         offset=K_ALPHA[agent] + article,

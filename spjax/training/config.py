@@ -14,12 +14,12 @@ import jax
 import numpy as np
 
 from spjax import teachers
-from spjax.agents import PPO, TRPO
+from spjax.agents import PPO, SAC, TRPO
 from spjax.contexts import Gaussian
 from spjax.envs.base import Env
 from spjax.training.experiment import Experiment
 
-AGENTS: dict[str, type] = {"ppo": PPO, "trpo": TRPO}
+AGENTS: dict[str, type] = {"ppo": PPO, "trpo": TRPO, "sac": SAC}
 TEACHERS: dict[str, type] = {"self-paced": teachers.SelfPaced, "default": teachers.Target, "random": teachers.Random}
 VARIANTS = ("published", "article")
 

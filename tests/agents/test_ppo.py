@@ -6,24 +6,10 @@ import numpy as np
 import pytest
 
 from spjax.agents import PPO
-from spjax.agents.ppo import _shuffle
+from tests.agents.learning import train
 from tests.probe import ConstantReward, DelayedReward, EndlessReward, MatchContext
 
 SMALL = PPO(num_envs=32, num_steps=16, num_minibatches=8, num_epochs=4, hidden=(32,), learning_rate=3e-3, discount=0.9)
-
-
-def train(agent, env, key, iterations):
-    sample = lambda k: jax.random.uniform(k, (1,), minval=-1.0)  # noqa: E731
-    state = agent.init(jax.random.fold_in(key, 1), env)
-    slots = agent.init_slots(jax.random.fold_in(key, 2), env, sample)
-
-    def iterate(carry, iteration_key):
-        state, slots, _, metrics = agent.iterate(carry[0], env, iteration_key, carry[1], sample)
-        return (state, slots), metrics
-
-    keys = jax.random.split(jax.random.fold_in(key, 3), iterations)
-    (state, _), metrics = jax.jit(lambda carry: jax.lax.scan(iterate, carry, keys))((state, slots))
-    return state, metrics
 
 
 def test_the_value_of_a_constant_reward_is_that_reward(key):
@@ -79,12 +65,3 @@ def test_initial_networks_are_as_published(key):
 def test_a_batch_that_minibatches_do_not_divide_is_one_sentence():
     with pytest.raises(ValueError, match=r"^agent.num_minibatches must divide num_envs \* num_steps = 2048, got 31$"):
         PPO(num_minibatches=31).check()
-
-
-@pytest.mark.parametrize("size", [1, 7, 2048, 100_000])
-def test_a_shuffle_is_a_permutation_and_mixes(size, key):
-    order = np.asarray(_shuffle(key, size))
-    np.testing.assert_array_equal(np.sort(order), np.arange(size))
-    if size > 1000:
-        assert abs(np.corrcoef(order, np.arange(size))[0, 1]) < 0.1
-        assert (order[1:] == order[:-1] + 1).mean() < 0.01

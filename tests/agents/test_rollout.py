@@ -27,9 +27,9 @@ class FiveSteps(Probe):
 
 def test_every_finished_slot_starts_with_a_new_context_that_observation_and_reward_use(key):
     env = FiveSteps()
-    sample = lambda k: jnp.clip(jax.random.normal(k, (1,)), -1, 1)  # noqa: E731
-    slots = init_slots(env, jax.random.fold_in(key, 0), 8, sample)
-    slots, transitions, episodes, _ = rollout(env, jax.random.fold_in(key, 1), slots, act, sample, 50, 0.9)
+    assign = lambda k, last: (jnp.clip(jax.random.normal(k, (1,)), -1, 1), ())  # noqa: E731
+    slots = init_slots(env, jax.random.fold_in(key, 0), 8, assign, ())
+    slots, transitions, episodes, _ = rollout(env, jax.random.fold_in(key, 1), slots, act, assign, 50, 0.9)
     contexts = np.asarray(transitions.observation)[:, :, 0].reshape(10, 5, 8)
     assert (contexts == contexts[:, :1]).all()  # constant within an episode
     inside = np.abs(contexts[:, 0]) < 1
@@ -49,9 +49,9 @@ def test_every_finished_slot_starts_with_a_new_context_that_observation_and_rewa
 
 def test_the_next_observation_of_a_cut_step_is_the_last_of_its_own_episode(key):
     env = dataclasses.replace(FiveSteps())
-    sample = lambda k: jax.random.uniform(k, (1,))  # noqa: E731
-    slots = init_slots(env, jax.random.fold_in(key, 0), 2, sample)
-    _, transitions, _, _ = rollout(env, jax.random.fold_in(key, 1), slots, act, sample, 10, 0.9)
+    assign = lambda k, last: (jax.random.uniform(k, (1,)), ())  # noqa: E731
+    slots = init_slots(env, jax.random.fold_in(key, 0), 2, assign, ())
+    _, transitions, _, _ = rollout(env, jax.random.fold_in(key, 1), slots, act, assign, 10, 0.9)
     np.testing.assert_array_equal(transitions.next_observation[4, :, 0], transitions.observation[4, :, 0])
     assert (np.asarray(transitions.next_observation[4, :, 1]) == 5).all()
     assert (np.asarray(transitions.observation[5, :, 1]) == 0).all()
@@ -77,11 +77,11 @@ def test_a_slot_that_turns_nan_ends_finite_and_leaves_the_others_bit_identical(k
     results = []
     for poison in (True, False):
         env = Breaks(poison=poison)
-        sample = lambda k: jnp.zeros(1)  # noqa: E731
-        slots = init_slots(env, jax.random.fold_in(key, 0), 64, sample)
+        assign = lambda k, last: (jnp.zeros(1), ())  # noqa: E731
+        slots = init_slots(env, jax.random.fold_in(key, 0), 64, assign, ())
         context = slots.env_state.context.at[3, 0].set(1.0)
         slots = slots.replace(env_state=slots.env_state.replace(context=context))
-        results.append(rollout(env, jax.random.fold_in(key, 1), slots, act, sample, 10, 0.9))
+        results.append(rollout(env, jax.random.fold_in(key, 1), slots, act, assign, 10, 0.9))
     (slots, transitions, episodes, failed), (control_slots, control, control_episodes, none) = results
     assert int(failed) == num_broken
     assert int(none) == 0
@@ -93,3 +93,20 @@ def test_a_slot_that_turns_nan_ends_finite_and_leaves_the_others_bit_identical(k
         strict=True,
     ):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_ticket_travels_from_the_assignment_to_the_record_and_the_attempt_is_what_the_slot_did(key):
+    """The teacher counts on: each ticket is one more than that of the attempt before, each context its tenth."""
+    env = FiveSteps()
+
+    def assign(key, last):
+        number = last.ticket + 1
+        follows = (last.ticket == 0) | (jnp.abs(last.context[0] - last.ticket / 10) < 1e-6)
+        return jnp.where(follows, number / 10, jnp.nan)[None], number
+
+    slots = init_slots(env, jax.random.fold_in(key, 0), 2, assign, jnp.zeros(()))
+    slots, _, episodes, _ = rollout(env, jax.random.fold_in(key, 1), slots, act, assign, 20, 0.9)
+    kept = np.asarray(episodes.mask)
+    np.testing.assert_array_equal(np.asarray(episodes.ticket)[kept], [1, 1, 2, 2, 3, 3, 4, 4])
+    np.testing.assert_allclose(np.asarray(episodes.context)[kept, 0], [0.1, 0.1, 0.2, 0.2, 0.3, 0.3, 0.4, 0.4])
+    np.testing.assert_array_equal(slots.ticket, [5, 5])
