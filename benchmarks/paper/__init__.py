@@ -1,1 +1,1 @@
-"""The published tables, made again: ``python -m benchmarks.paper NAME``."""
+"""The published tables and figures, made again: ``python -m benchmarks.paper NAME``."""

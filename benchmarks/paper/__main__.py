@@ -1,61 +1,107 @@
-"""``python -m benchmarks.paper NAME [NAME ...]``: trains what is missing, resumes what was cut, writes records and tables."""
+"""Makes the published tables and figures again: trains what is missing, resumes what was cut, writes what is finished.
+
+Run folders are shared between tables and figures. Records (JSON), tables (Markdown) and pictures go to benchmarks/results.
+The filters choose what is trained; what is written is always everything that is finished.
+"""
 
 import argparse
-import shutil
-import time
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.paper.cells import EXPERIMENTS, Cell, state, train_cell
-from spjax.analysis.pictures import plot_run
-from spjax.analysis.results import Record, records_of_run, write_records
-from spjax.analysis.run import load_run
-from spjax.analysis.tables import markdown_table, terminal_table
+from benchmarks.paper import figure_point_mass, figure_trade_off, table_1, table_2
+from benchmarks.paper.blocks import Block, time_left
+from benchmarks.paper.cells import AGENTS, ENVS, Cell
+from benchmarks.paper.records import finished_runs
+from benchmarks.paper.runner import Plan, status_lines, train
+from spjax.cli.report import frozen_lanes
+from spjax.training.train import Interrupted
 
+EXPERIMENTS = {module.NAME: module for module in (table_1, table_2, figure_point_mass, figure_trade_off)}
 RESULTS = Path(__file__).parents[1] / "results"
+EXAMPLES = """examples:
+  python -m benchmarks.paper table-1 table-2                          everything in both tables, 20 seeds
+  python -m benchmarks.paper table-1 --agents sac --seeds 10          SAC with 10 seeds first
+  python -m benchmarks.paper table-1 --agents sac --seeds 20          then the other 10, in folders of their own
+  python -m benchmarks.paper table-1 --only point-mass-2d_ppo_random  one cell
+  python -m benchmarks.paper table-1 table-2 --report-only            how far everything is, and the tables of what is there
+"""
 
 
-def main() -> None:
-    """Runs the experiments that the command line names."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.paper", description=__doc__)
-    parser.add_argument("names", nargs="+", choices=sorted(EXPERIMENTS), help="experiments")
-    parser.add_argument("--runs", type=Path, default=Path("runs/paper"), help="where run folders are kept")
-    parser.add_argument("--seeds", type=int, default=20, help="seeds 1..N of every cell")
-    arguments = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Does what the command line says."""
+    options = parser().parse_args(arguments)
     console = Console()
-    for name in arguments.names:
-        run_experiment(name, arguments.runs, arguments.seeds, console)
+    try:
+        failures = _run(options, console)
+    except (Interrupted, ValueError) as stopped:
+        console.print(str(stopped), markup=False, soft_wrap=True)
+        sys.exit(130 if isinstance(stopped, Interrupted) else 1)
+    sys.exit(1 if failures else 0)
 
 
-def run_experiment(name: str, runs: Path, num_seeds: int, console: Console) -> None:
-    """Brings every cell of an experiment to its end, then writes its records, pictures and table."""
-    cells = EXPERIMENTS[name]
-    left = [cell for cell in cells if state(cell, runs) != "finished"]
-    console.print(f"{name}: {len(cells) - len(left)} of {len(cells)} cells finished")
-    start = time.perf_counter()
-    for done, cell in enumerate(left):
-        if done:
-            rest = (time.perf_counter() - start) / done * (len(left) - done)
-            console.print(f"{len(left) - done} cells left, about {rest / 60:.0f} min")
-        console.print(f"{cell.name}: {state(cell, runs)}")
-        train_cell(cell, runs, num_seeds)
-    records: list[Record] = []
-    for cell in cells:
-        records += cell_records(name, cell, runs)
-    write_records(RESULTS / f"{name}.json", records)
-    console.print(terminal_table(records, metric="discounted_return"))
-    console.print(markdown_table(records, metric="discounted_return"), soft_wrap=True)
+def parser() -> argparse.ArgumentParser:
+    """Returns the command line."""
+    formatter = argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.paper", description=__doc__, epilog=EXAMPLES, formatter_class=formatter
+    )
+    made.add_argument("names", nargs="+", choices=list(EXPERIMENTS), metavar="NAME", help=", ".join(EXPERIMENTS))
+    made.add_argument("--seeds", type=int, default=20, help="train seeds 1..N of every cell; what exists counts (20)")
+    made.add_argument("--envs", nargs="+", choices=ENVS, default=ENVS, metavar="ENV", help="train only these tasks")
+    made.add_argument(
+        "--agents", nargs="+", choices=AGENTS, default=AGENTS, metavar="AGENT", help="only these learners"
+    )
+    made.add_argument("--only", default="", metavar="TEXT", help="train only cells with TEXT in their name")
+    made.add_argument("--report-only", action="store_true", help="train nothing; write what is finished")
+    made.add_argument("--runs", type=Path, default=Path("runs/paper"), help="where run folders are (runs/paper)")
+    made.add_argument("--results", type=Path, default=RESULTS, help="where results go (benchmarks/results)")
+    return made
 
 
-def cell_records(name: str, cell: Cell, runs: Path) -> list[Record]:
-    """Returns the records of a finished cell; its pictures go beside the records."""
-    folder = runs / cell.name
-    for picture in plot_run(folder):
-        target = RESULTS / "pictures" / cell.name / picture.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(picture, target)
-    return records_of_run(load_run(folder), name, threshold=cell.threshold)
+def cells_of(names: Sequence[str]) -> list[Cell]:
+    """Returns the cells of experiments, each once."""
+    cells = {cell.name: cell for name in names for cell in EXPERIMENTS[name].CELLS}
+    return list(cells.values())
+
+
+def _run(options: argparse.Namespace, console: Console) -> list[str]:
+    """Trains and reports; returns what could not be trained."""
+    plan = Plan(cells_of(options.names), options.runs, options.seeds)
+    blocks = plan.blocks()
+    for line in status_lines(blocks):
+        _say(console, line)
+    left = [block for block in blocks if block.state != "finished" and _wanted(options, block.cell)]
+    _say(console, f"{len(left)} to train; {time_left(left, blocks)}")
+    failures = []
+    if not options.report_only:
+        command = f"python -m benchmarks.paper {' '.join(options.names)} --seeds {options.seeds}"
+        failures = train(plan, lambda cell: _wanted(options, cell), command, lambda line: _say(console, line))
+    _report(options, plan.blocks(), console)
+    return failures
+
+
+def _wanted(options: argparse.Namespace, cell: Cell) -> bool:
+    return cell.env in options.envs and cell.agent in options.agents and options.only in cell.name
+
+
+def _report(options: argparse.Namespace, blocks: Sequence[Block], console: Console) -> None:
+    """Writes and prints what is finished, and says what is not."""
+    runs = finished_runs(blocks)
+    for name in options.names:
+        _say(console, f"\n{name}\n\n{EXPERIMENTS[name].report(runs, options.results)}")
+    missing = [block.folder.name for block in blocks if block.state != "finished"]
+    if missing:
+        _say(console, f"not finished: {', '.join(missing)}")
+    for name, run in runs.items():
+        if run.summary and run.summary.frozen:
+            _say(console, f"{name}: {frozen_lanes(run.summary.frozen)}")
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,21 @@
-"""The cells of the published tables: which runs they need, and how far those are."""
+"""The cells of the published comparison on the point mass: one learner and curriculum on one task, with its seeds.
+
+Presets have the hyperparameters of the released code, with which the published numbers most plausibly came about. Where the
+paper prints others for ALP-GMM and GoalGAN, a second cell has those; its name ends in ``_printed``.
+"""
 
 import dataclasses
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import spjax
+from spjax.analysis.curricula import CURRICULA, Curriculum
+from spjax.presets.point_mass import ALP_GMM, GOAL_GAN
+from spjax.training.config import RunConfig
+
+ENVS = ("point-mass-3d", "point-mass-2d")
+AGENTS = ("trpo", "ppo", "sac")
+PRINTED_SUFFIX = "printed"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -12,53 +24,57 @@ class Cell:
 
     env: str
     agent: str
-    teacher: str
-    schedule: str | None
-    threshold: (
-        float | None
-    )  # return whose first crossing counts: 80 % of the lower of the two schedules' published returns
+    curriculum: Curriculum
+    suffix: str = ""  # of the name, for cells that differ from the preset
+    teacher_settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # in place of the preset's
+    over: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)  # swept, as in RunConfig
 
     @property
     def name(self) -> str:
         """The name of the run folder."""
-        return "_".join(part for part in (self.env, self.agent, self.teacher, self.schedule) if part)
+        parts = (self.env, self.agent, self.curriculum.teacher, self.curriculum.schedule, self.suffix)
+        return "_".join(part for part in parts if part)
+
+    @property
+    def printed(self) -> bool:
+        """Whether the hyperparameters are those that the paper prints, not those of the released code."""
+        return self.suffix == PRINTED_SUFFIX
+
+    def config(self, seeds: Sequence[int]) -> RunConfig:
+        """Returns what to train.
+
+        Raises:
+            ValueError: there is no such preset.
+        """
+        config = spjax.preset(self.env, self.agent, self.curriculum.teacher, self.curriculum.schedule)
+        teacher = dataclasses.replace(config.teacher, **self.teacher_settings)
+        return dataclasses.replace(config, teacher=teacher, seeds=tuple(seeds), over=dict(self.over))
 
 
-TEACHERS = (("self-paced", "proportion"), ("self-paced", "bound"), ("default", None), ("random", None))
-
-
-def point_mass_cells(env: str, agent: str, threshold: float) -> list[Cell]:
-    """Returns the curricula of one learner on a point mass."""
-    return [Cell(env, agent, *teacher, threshold) for teacher in TEACHERS]
-
-
-EXPERIMENTS: dict[str, list[Cell]] = {
-    "point-mass-ppo": [
-        *point_mass_cells("point-mass-3d", "ppo", 0.8 * 8.45),
-        *point_mass_cells("point-mass-2d", "ppo", 0.8 * 8.94)[:2],
-    ],
+_ALP_GMM = ("random_fraction", "num_rollouts", "buffer_size")
+_GOAL_GAN = ("noise", "num_rollouts", "success_fraction")
+PRINTED: dict[tuple[str, str, str], dict[str, Any]] = {
+    (env, agent, teacher): dict(zip(names, printed, strict=True))
+    for teacher, names, table in (("alp-gmm", _ALP_GMM, ALP_GMM), ("goal-gan", _GOAL_GAN, GOAL_GAN))
+    for (env, agent), (printed, released) in table.items()
+    if printed != released
 }
 
 
-def state(cell: Cell, runs: Path) -> str:
-    """Returns "finished", "to be resumed" or "to be trained"."""
-    folder = runs / cell.name
-    if (folder / "summary.json").is_file():
-        return "finished"
-    return "to be resumed" if (folder / "config.json").is_file() else "to be trained"
+def cells_of(env: str, agent: str, curriculum: Curriculum) -> list[Cell]:
+    """Returns the cell of the released hyperparameters and, where the paper prints others, the cell of those."""
+    cells = [Cell(env, agent, curriculum)]
+    if printed := PRINTED.get((env, agent, curriculum.teacher)):
+        cells.append(Cell(env, agent, curriculum, PRINTED_SUFFIX, printed))
+    return cells
 
 
-def train_cell(cell: Cell, runs: Path, num_seeds: int) -> None:
-    """Trains a cell to its end, from its newest checkpoint if it has one."""
-    folder = runs / cell.name
-    if state(cell, runs) == "to be resumed":
-        spjax.resume(folder)
-        return
-    config = spjax.preset(cell.env, cell.agent, cell.teacher, cell.schedule)
-    config = dataclasses.replace(config, seeds=tuple(range(1, num_seeds + 1)))
-    spjax.train(config, folder, command=f"python -m benchmarks.paper {experiment_of(cell)}")
-
-
-def experiment_of(cell: Cell) -> str:
-    """Returns the first experiment that has the cell."""
-    return next(name for name, cells in EXPERIMENTS.items() if cell in cells)
+def comparison(envs: Sequence[str] = ENVS, agents: Sequence[str] = AGENTS) -> list[Cell]:
+    """Returns the cells of all curricula."""
+    return [
+        cell
+        for env in envs
+        for agent in agents
+        for curriculum in CURRICULA
+        for cell in cells_of(env, agent, curriculum)
+    ]

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from spjax.analysis import statistics
@@ -18,18 +19,20 @@ Spread = Literal["standard-error", "quantiles"]
 Metric = Literal["discounted_return", "episode_return", "success_rate"]
 
 KL_DECADE = -4  # a divergence below 1e-4 nats is the target itself; how far below is rounding
-_METRIC_LABELS: dict[Metric, str] = {
+METRIC_LABELS: dict[Metric, str] = {
     "discounted_return": "discounted return on target tasks",
     "episode_return": "episode return on target tasks",
     "success_rate": "success rate on target tasks",
 }
-_SPREAD_LABELS: dict[Spread, str] = {
+SPREAD_LABELS: dict[Spread, str] = {
     "standard-error": "mean ± 2 standard errors",
     "quantiles": "median and 10–90 % quantiles",
 }
 
 
-class _Series(NamedTuple):
+class Series(NamedTuple):
+    """The lanes of one curve and its look."""
+
     run: Run
     group: Group
     label: str
@@ -55,15 +58,15 @@ def learning_curve(
     figure, axes = _canvas()
     for series in _series(runs, labels):
         curves = series.run.evaluation_curves(metric, series.group)
-        _draw_band(axes, series, curves.iterations, _band(curves.values, spread))
+        draw_band(axes, series, curves.iterations, _band(curves.values, spread))
         published = PAPER.get(series.run.config.method)
         if published and metric == "discounted_return" and not series.group.settings:
             _draw_paper(axes, series, published.final)
-    axes.set_ylabel(_METRIC_LABELS[metric])
+    axes.set_ylabel(METRIC_LABELS[metric])
     axes.set_ylim(bottom=min(0.0, axes.dataLim.y0))
     if metric == "success_rate":
         axes.set_ylim(-0.02, 1.02)
-    _finish(figure, axes, runs, _SPREAD_LABELS[spread])
+    _finish(figure, axes, runs, SPREAD_LABELS[spread])
     return figure
 
 
@@ -73,13 +76,13 @@ def kl_to_target_curve(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
     figure, axes = _canvas()
     for series in _series(runs, labels):
         curves = series.run.metric_curves("teacher.kl_to_target", series.group)
-        _draw_band(axes, series, curves.iterations, statistics.quantiles(curves.values))
+        draw_band(axes, series, curves.iterations, statistics.quantiles(curves.values))
     axes.set_yscale("log")
     lowest, highest = np.log10(axes.get_ylim())
     bottom = max(np.floor(lowest), KL_DECADE)
     axes.set_ylim(10**bottom, 10 ** max(np.ceil(highest), bottom + 1))
     axes.set_ylabel("KL to the target distribution [nats]")
-    _finish(figure, axes, runs, _SPREAD_LABELS["quantiles"])
+    _finish(figure, axes, runs, SPREAD_LABELS["quantiles"])
     return figure
 
 
@@ -91,11 +94,11 @@ def alpha_curve(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
     for series in _series(runs, labels):
         curves = series.run.metric_curves("teacher.alpha", series.group)
         smallest = min(smallest, curves.values[curves.values > 0].min(initial=np.inf))
-        _draw_band(axes, series, curves.iterations, statistics.quantiles(curves.values))
+        draw_band(axes, series, curves.iterations, statistics.quantiles(curves.values))
     axes.set_yscale("symlog", linthresh=10 ** np.floor(np.log10(smallest)) if np.isfinite(smallest) else 1.0)
     axes.set_ylim(bottom=0.0)
     axes.set_ylabel("weight $\\alpha$ of the target")
-    _finish(figure, axes, runs, _SPREAD_LABELS["quantiles"])
+    _finish(figure, axes, runs, SPREAD_LABELS["quantiles"])
     return figure
 
 
@@ -104,7 +107,7 @@ def _canvas() -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def _series(runs: Sequence[Run], labels: Sequence[str]) -> Iterator[_Series]:
+def _series(runs: Sequence[Run], labels: Sequence[str]) -> Iterator[Series]:
     """Yields each run's lanes by swept settings, with the style of its curve."""
     if len(runs) != len(labels):
         raise ValueError(f"one label a run is needed, got {len(labels)} labels for {len(runs)} runs")
@@ -114,19 +117,20 @@ def _series(runs: Sequence[Run], labels: Sequence[str]) -> Iterator[_Series]:
         name = ", ".join(part for part in ("" if swept and len(runs) == 1 else label, swept) if part)
         num_frozen = run.num_frozen(group)
         name += f", {num_frozen} of {len(group.lanes)} frozen" if num_frozen else ""
-        yield _Series(run, group, name, *series_style(index, len(pairs)))
+        yield Series(run, group, name, *series_style(index, len(pairs)))
 
 
 def _band(values: Float[np.ndarray, "seed point"], spread: Spread) -> statistics.Band:
     return statistics.quantiles(values) if spread == "quantiles" else statistics.two_standard_errors(values)
 
 
-def _draw_band(axes: Axes, series: _Series, iterations: np.ndarray, band: statistics.Band) -> None:
+def draw_band(axes: Axes, series: Series, iterations: np.ndarray, band: statistics.Band) -> Line2D:
+    """Draws the band and its central curve, and returns the curve."""
     axes.fill_between(iterations, band.low, band.high, color=series.color, alpha=0.18, linewidth=0)
-    axes.plot(iterations, band.middle, color=series.color, linestyle=series.dashes, label=series.label)
+    return axes.plot(iterations, band.middle, color=series.color, linestyle=series.dashes, label=series.label)[0]
 
 
-def _draw_paper(axes: Axes, series: _Series, paper: Estimate) -> None:
+def _draw_paper(axes: Axes, series: Series, paper: Estimate) -> None:
     axes.axhline(paper.mean, color=series.color, linestyle=(0, (5, 4)), linewidth=1.2)
     axes.errorbar(
         series.run.config.num_iterations,
@@ -143,14 +147,23 @@ def _draw_paper(axes: Axes, series: _Series, paper: Estimate) -> None:
     )
 
 
-def _finish(figure: Figure, axes: Axes, runs: Sequence[Run], caption: str) -> None:
+def iterations_label(runs: Sequence[Run]) -> str:
+    """Returns the label of the horizontal axis."""
     steps = {run.config.steps_per_iteration for run in runs}
-    each = f" of {steps.pop():,} environment steps" if len(steps) == 1 else ""
-    axes.set_xlabel(f"iterations{each}")
-    axes.set_xlim(left=0)
-    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+    return "iterations" + (f" of {steps.pop():,} environment steps" if len(steps) == 1 else "")
+
+
+def seeds_text(runs: Sequence[Run]) -> str:
+    """Returns for example "20 seeds" or "10 to 20 seeds"."""
     counts = sorted({len(group.lanes) for run in runs for group in run.groups()})
     seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    axes.set_title(f"{caption}, {seeds} seed{'' if counts == [1] else 's'}", loc="left", color=NEUTRAL, fontsize=10)
+    return f"{seeds} seed{'' if counts == [1] else 's'}"
+
+
+def _finish(figure: Figure, axes: Axes, runs: Sequence[Run], caption: str) -> None:
+    axes.set_xlabel(iterations_label(runs))
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+    axes.set_title(f"{caption}, {seeds_text(runs)}", loc="left", color=NEUTRAL, fontsize=10)
     handles, _ = axes.get_legend_handles_labels()
     legend_below(figure, handles)

@@ -84,17 +84,16 @@ def trajectory_picture(run: Run, group: Group) -> Figure:
     failures = [row for row in episodes if not row["success"]]
     figure = Figure(layout="constrained")
     axes = figure.add_subplot()
-    for line in run.config.scenery:
-        axes.plot(*np.transpose(line), **WALL_LOOK, zorder=2)
-    _draw_paths(axes, successes, SUCCESS_LOOK, zorder=3)
-    _draw_paths(axes, failures, FAILURE_LOOK, zorder=4)
+    draw_walls(axes, run)
+    draw_paths(axes, successes, SUCCESS_LOOK, zorder=3)
+    draw_paths(axes, failures, FAILURE_LOOK, zorder=4)
     for row in failures:
         axes.plot(row["x"][-1], row["y"][-1], "x", color=BAD, markersize=6, markeredgewidth=1.6, zorder=5)
     handles = [
         Line2D([], [], label=f"success: {len(successes)}", **SUCCESS_LOOK),
         Line2D([], [], label=f"failure, × where it ended: {len(failures)}", **FAILURE_LOOK),
         Line2D([], [], label="wall", **WALL_LOOK),
-        *_draw_ends(axes, run, episodes),
+        *draw_ends(axes, run, episodes),
     ]
     figure.set_size_inches(7.0, 1.6 + 6.2 * axes.dataLim.height / axes.dataLim.width)
     axes.set_aspect("equal")
@@ -107,7 +106,13 @@ def trajectory_picture(run: Run, group: Group) -> Figure:
     return figure
 
 
-def _draw_paths(axes: Axes, episodes: list[dict[str, Any]], look: dict[str, Any], zorder: int) -> None:
+def draw_walls(axes: Axes, run: Run) -> None:
+    """Draws the walls of the target task."""
+    for line in run.config.scenery:
+        axes.plot(*np.transpose(line), **WALL_LOOK, zorder=2)
+
+
+def draw_paths(axes: Axes, episodes: list[dict[str, Any]], look: dict[str, Any], zorder: int) -> None:
     """Draws the paths, the fainter the more there are."""
     opacity = float(np.clip(15 / max(len(episodes), 1), 0.2, 0.8))
     for row in episodes:
@@ -154,13 +159,13 @@ def _dot(color: str, label: str) -> Line2D:
     return Line2D([], [], marker="o", linestyle="", markersize=5, color=color, label=label)
 
 
-def _draw_ends(axes: Axes, run: Run, episodes: list[dict[str, Any]]) -> list[Line2D]:
+def draw_ends(axes: Axes, run: Run, episodes: list[dict[str, Any]], scale: float = 1.0) -> list[Line2D]:
     """Marks start and goal, and returns their legend entries."""
     ends = [(episodes[0]["x"][0], episodes[0]["y"][0], "o", "start")] if episodes else []
     ends += [(*run.config.goal, "*", "goal")] if run.config.goal else []
     handles = []
     for x, y, marker, label in ends:
-        size = 15 if marker == "*" else 9
+        size = scale * (15 if marker == "*" else 9)
         look: dict[str, Any] = {"marker": marker, "markersize": size, "color": "white", "markeredgecolor": MARK}
         axes.plot(x, y, linestyle="", zorder=6, **look)
         handles.append(Line2D([], [], linestyle="", label=label, **look))

@@ -5,6 +5,7 @@ finite value gives NaN. The standard error is the *population* standard deviatio
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,6 +80,19 @@ def welch_against_paper(
     ours = _finite(values)
     paper_variance = paper_standard_error**2 * paper_seeds**2 / (paper_seeds - 1)
     return _welch(*_moments(ours), ours.size, paper_mean, paper_variance, paper_seeds)
+
+
+def leaders(samples: Sequence[ArrayLike], significance: float) -> list[bool]:
+    """Says of each sample whether it has the highest mean or does not differ from that one: Welch p >= significance.
+
+    A sample without a finite value never leads; one of a single value cannot be told apart from the best.
+    """
+    finite = [_finite(sample) for sample in samples]
+    known = [sample for sample in finite if sample.size]
+    if not known:
+        return [False for _ in finite]
+    best = max(known, key=np.mean)
+    return [sample.size > 0 and (sample is best or not welch_test(sample, best) < significance) for sample in finite]
 
 
 def iterations_to_threshold(

@@ -50,9 +50,43 @@ def terminal_table(records: Sequence[Record], metric: str = "discounted_return")
 
 def markdown_table(records: Sequence[Record], metric: str = "discounted_return") -> str:
     """Returns the comparison in Markdown; ours is bold where it differs from the paper's at p < 1 %."""
-    lines = ["| " + " | ".join(HEADER) + " |", "| --- | --- | --- | ---: | ---: | ---: | ---: |"]
-    lines += ["| " + " | ".join(_emphasised(row, "**", "**")) + " |" for row in comparison(records, metric)]
-    return "\n".join(lines) + "\n"
+    return markdown(HEADER, 3, [_emphasised(row, "**", "**") for row in comparison(records, metric)])
+
+
+def markdown(header: Sequence[str], num_left: int, rows: Sequence[Sequence[str]]) -> str:
+    """Returns a Markdown table whose first `num_left` columns are aligned to the left, the others to the right."""
+    rule = ["---" if column < num_left else "---:" for column in range(len(header))]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (header, rule, *rows))
+
+
+def decimals(metric: str) -> int:
+    """Returns how many decimals of a metric are shown."""
+    return 0 if metric.startswith("iterations_to") else 2
+
+
+def estimate_text(mean: float | None, error: float | None, decimals: int) -> str:
+    """Returns mean ± standard error, or a dash where there is none."""
+    if mean is None:
+        return "–"
+    return f"{mean:.{decimals}f}" + ("" if error is None else f" ± {error:.{decimals}f}")
+
+
+def p_text(p: float) -> str:
+    """Returns a p-value as it is printed, or a dash for NaN."""
+    if math.isnan(p):
+        return "–"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def finite_values(record: Record) -> list[float]:
+    """Returns the values of the seeds that have one."""
+    return [value for value in record["values"] if value is not None]
+
+
+def p_against_paper(record: Record) -> float:
+    """Returns the p-value of Welch's t-test against the published value, NaN where there is nothing to test."""
+    mean, error = record["paper_mean"], record["paper_standard_error"]
+    return math.nan if mean is None or error is None else welch_against_paper(finite_values(record), mean, error)
 
 
 def _emphasised(row: Row, opening: str, closing: str) -> tuple[str, ...]:
@@ -60,42 +94,23 @@ def _emphasised(row: Row, opening: str, closing: str) -> tuple[str, ...]:
 
 
 def _row(record: Record) -> Row:
-    finite = [value for value in record["values"] if value is not None]
-    p = _p_value(record, finite)
-    decimals = 0 if record["metric"] == "iterations_to_threshold" else 2
+    p = p_against_paper(record)
+    digits = decimals(record["metric"])
     never = f" ({record['never_reached']} never)" if record["never_reached"] else ""
-    seeds = len(record["seeds"])
+    seeds, finite = len(record["seeds"]), len(finite_values(record))
     return Row(
         env=record["env"],
         agent=record["agent"],
         teacher=_teacher(record),
-        ours=_estimate(record["mean"], record["standard_error"], decimals) + never,
-        seeds=f"{seeds}" if len(finite) == seeds else f"{len(finite)} of {seeds}",
-        paper=_estimate(record["paper_mean"], record["paper_standard_error"], decimals),
-        p_value=_p_text(p),
+        ours=estimate_text(record["mean"], record["standard_error"], digits) + never,
+        seeds=f"{seeds}" if finite == seeds else f"{finite} of {seeds}",
+        paper=estimate_text(record["paper_mean"], record["paper_standard_error"], digits),
+        p_value=p_text(p),
         differs=p < SIGNIFICANCE,
     )
-
-
-def _p_value(record: Record, finite: list[float]) -> float:
-    """Returns the p-value, NaN where there is nothing to test."""
-    mean, error = record["paper_mean"], record["paper_standard_error"]
-    return math.nan if mean is None or error is None else welch_against_paper(finite, mean, error)
 
 
 def _teacher(record: Record) -> str:
     schedule = f" ({record['schedule']})" if record["schedule"] else ""
     swept = "".join(f", {name} = {setting_text(value)}" for name, value in record["settings"].items())
     return f"{record['teacher']}{schedule}{swept}"
-
-
-def _estimate(mean: float | None, error: float | None, decimals: int) -> str:
-    if mean is None:
-        return "–"
-    return f"{mean:.{decimals}f}" + ("" if error is None else f" ± {error:.{decimals}f}")
-
-
-def _p_text(p: float) -> str:
-    if math.isnan(p):
-        return "–"
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"

@@ -49,7 +49,8 @@ def preset(
 
 def preset_names() -> list[tuple[str, str, str, str | None]]:
     """Returns (env, agent, teacher, schedule) of every published experiment that can be run."""
-    teachers = [("self-paced", "proportion"), ("self-paced", "bound"), ("default", None), ("random", None)]
+    teachers: list[tuple[str, str | None]] = [("self-paced", "proportion"), ("self-paced", "bound")]
+    teachers += [(name, None) for name in TEACHERS if name != "self-paced"]
     return [(env, agent, *teacher) for env in _BUILDERS for agent in AGENTS for teacher in teachers]
 
 

@@ -166,7 +166,7 @@ def _run(static: Static, inputs: Inputs) -> tuple[tuple[Gaussian, ContextUpdate]
         reached=finite.reached | (mode == Mode.TARGET),
         kl=kl.astype(dtype),
         iterations=solution.iterations,
-        effective_sample_size=_effective_sample_size(problem, finite, new).astype(dtype),
+        effective_sample_size=effective_sample_size(problem, finite, new).astype(dtype),
     )
     moves = usable & (mode != Mode.FROZEN) & (finite.max_kl > 0) & (solution.result == Result.CONVERGED)
     return (new, record), (solution.z, solution.multipliers, moves)
@@ -254,7 +254,8 @@ def _round(
     return new, kl_from_old(_relative_to(old, working(new)), static.kl_direction)
 
 
-def _effective_sample_size(problem: LocalProblem, inputs: Inputs, new: Gaussian) -> Float[Array, ""]:
+def effective_sample_size(problem: LocalProblem, inputs: Inputs, new: Gaussian) -> Float[Array, ""]:
+    """Returns (sum w)^2 / sum w^2 of the importance weights of the new distribution, 0 where there are no episodes."""
     working = jax.tree.map(lambda leaf: leaf.astype(inputs.values.dtype), new)
     logs = jnp.where(inputs.mask, log_ratios(problem, _relative_to(inputs.old, working)), -jnp.inf)
     some = inputs.mask.any()

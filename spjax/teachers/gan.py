@@ -1,4 +1,4 @@
-"""The least-squares GAN that proposes contexts in GoalGAN (Florensa et al., 2018, Section 4.2 and Appendix A).
+"""The least-squares GAN that proposes contexts in GoalGAN (Florensa et al., 2018, Section 4.2).
 
 Generator: standard normal noise, as many numbers as the context has -> 256 -> 256 (ReLU) -> tanh. Discriminator: context ->
 128 -> 128 (leaky ReLU, slope 0.1) -> one linear output. Glorot-uniform kernels, zero biases, no batch normalisation.
@@ -9,6 +9,7 @@ at 0, so that the first steps of a new network are small. Its state is kept from
 """
 
 import dataclasses
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -21,6 +22,29 @@ from spjax.agents.networks import Params
 
 BATCH = 64  # labelled contexts, and as many generated ones
 RMS_PROP = optax.scale_by_rms(decay=0.9, eps=1e-10, initial_scale=1.0, eps_in_sqrt=True)
+
+
+@struct.dataclass
+class GANState:
+    """Both networks and the running mean squares of their gradients."""
+
+    generator: Params
+    discriminator: Params
+    generator_rms: optax.ScaleByRmsState
+    discriminator_rms: optax.ScaleByRmsState
+
+
+@struct.dataclass
+class Losses:
+    """Of the last iteration of a training, NaN where there was none."""
+
+    discriminator: Float[Array, ""]
+    generator: Float[Array, ""]
+
+    @classmethod
+    def none(cls) -> "Losses":
+        """Returns the losses of a training that never was."""
+        return cls(discriminator=jnp.full((), jnp.nan), generator=jnp.full((), jnp.nan))
 
 
 class Layers(nn.Module):
@@ -38,30 +62,20 @@ class Layers(nn.Module):
         return nn.Dense(self.outputs, kernel_init=nn.initializers.glorot_uniform())(x)
 
 
-@struct.dataclass
-class LSGANState:
-    """Both networks and the running mean squares of their gradients."""
-
-    generator: Params
-    discriminator: Params
-    generator_rms: optax.ScaleByRmsState
-    discriminator_rms: optax.ScaleByRmsState
-
-
 @dataclasses.dataclass(frozen=True)
-class LSGAN:
+class GAN:
     """The two networks, over scaled contexts; static and hashable."""
 
     size: int  # context dimensions
     generator_hidden: tuple[int, ...] = (256, 256)
     discriminator_hidden: tuple[int, ...] = (128, 128)
 
-    def init(self, key: Array) -> LSGANState:
+    def init(self, key: Array) -> GANState:
         """Returns untrained networks."""
         key_generator, key_discriminator = jax.random.split(key)
         generator = self._generator.init(key_generator, jnp.zeros(self.size))
         discriminator = self._discriminator.init(key_discriminator, jnp.zeros(self.size))
-        return LSGANState(
+        return GANState(
             generator=generator,
             discriminator=discriminator,
             generator_rms=RMS_PROP.init(generator),
@@ -70,11 +84,13 @@ class LSGAN:
 
     def generate(self, generator: Params, noise: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
         """Returns scaled contexts in (-1, 1); the bounds of the context space are -0.5 and 0.5."""
-        return jnp.tanh(self._generator.apply(generator, noise))
+        output: Any = self._generator.apply(generator, noise)
+        return jnp.tanh(output)
 
     def score(self, discriminator: Params, contexts: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
-        """Returns what the discriminator says: near 1 for contexts of positive label, near -1 for others and generated ones."""
-        return self._discriminator.apply(discriminator, contexts)[..., 0]
+        """Returns the discriminator's opinion: towards 1 for contexts of label 1, towards -1 for all others."""
+        output: Any = self._discriminator.apply(discriminator, contexts)
+        return output[..., 0]
 
     def discriminator_loss(
         self,
@@ -85,9 +101,10 @@ class LSGAN:
         generated: Float[Array, "fake size"],
     ) -> Float[Array, ""]:
         """Returns the mean of (2 y - 1 - D(x))^2 over the masked labelled contexts and the generated ones, whose y is 0."""
+        fake = jnp.zeros(generated.shape[0])
         scores = self.score(discriminator, jnp.concatenate([contexts, generated]))
-        targets = jnp.concatenate([2 * labels - 1, jnp.full(generated.shape[0], -1.0)])
-        weights = jnp.concatenate([mask, jnp.ones(generated.shape[0], bool)])
+        targets = 2 * jnp.concatenate([labels, fake]) - 1
+        weights = jnp.concatenate([mask, fake == 0])
         return (weights * (targets - scores) ** 2).sum() / weights.sum()
 
     def generator_loss(self, discriminator: Params, generated: Float[Array, "fake size"]) -> Float[Array, ""]:
@@ -96,7 +113,7 @@ class LSGAN:
 
     def train(
         self,
-        state: LSGANState,
+        state: GANState,
         key: Array,
         contexts: Float[Array, "row size"],
         labels: Float[Array, " row"],
@@ -104,57 +121,53 @@ class LSGAN:
         count: int | Int[Array, ""],
         iterations: int | Int[Array, ""],
         learning_rate: float | Float[Array, ""],
-    ) -> tuple[LSGANState, Float[Array, ""], Float[Array, ""]]:
-        """Trains on `count` labelled contexts that start at row `first` and may run over the end of the arrays.
+    ) -> tuple[GANState, Losses]:
+        """Trains on `count` labelled contexts of a ring.
 
-        One iteration is a step of the discriminator and then one of the generator on the same noise. It costs nothing
-        where `iterations` is 0, in a batch of lanes too.
+        An iteration is one step of the discriminator, then one of the generator on the same noise. Nothing is computed where
+        `iterations` is 0, in a lane of a batch too.
 
         Args:
             state: both networks.
             key: for the generator's noise.
             contexts: scaled, a ring.
             labels: 1 for contexts of the right difficulty, else 0.
-            first: row of the oldest context.
+            first: number of the oldest context; context n lies in row n modulo the rows.
             count: number of contexts, at least 1.
-            iterations: how many times each network is updated.
+            iterations: steps of each network.
             learning_rate: of both optimisers.
 
         Returns:
-            the trained networks, and the discriminator's and the generator's last loss, NaN where `iterations` is 0.
+            the networks and their last losses.
         """
 
-        def train_step(number: Array, carry: tuple[LSGANState, Array, Array]) -> tuple[LSGANState, Array, Array]:
-            state, _, _ = carry
-            row = batch_rows(number, count)
-            at = (first + row) % labels.size
+        def train_step(number: Array, carry: tuple[GANState, Losses]) -> tuple[GANState, Losses]:
+            row = (first + batch_rows(number, count)) % labels.size
             noise = jax.random.normal(jax.random.fold_in(key, number), (BATCH, self.size))
-            real = (contexts[at], labels[at], jnp.arange(BATCH) < count)
-            return self._train_step(state, noise, *real, learning_rate)
+            real = (contexts[row], labels[row], jnp.arange(BATCH) < count)
+            return self._train_step(carry[0], noise, real, learning_rate)
 
-        nan = jnp.full((), jnp.nan)
-        return jax.lax.fori_loop(0, iterations, train_step, (state, nan, nan))
+        return jax.lax.fori_loop(0, iterations, train_step, (state, Losses.none()))
 
     def _train_step(
         self,
-        state: LSGANState,
+        state: GANState,
         noise: Float[Array, "fake size"],
-        contexts: Float[Array, "real size"],
-        labels: Float[Array, " real"],
-        mask: Bool[Array, " real"],
+        real: tuple[Array, Array, Array],
         learning_rate: float | Float[Array, ""],
-    ) -> tuple[LSGANState, Float[Array, ""], Float[Array, ""]]:
-        generated, generator_pullback = jax.vjp(lambda generator: self.generate(generator, noise), state.generator)
-        loss, gradient = jax.value_and_grad(self.discriminator_loss)(
-            state.discriminator, contexts, labels, mask, generated
-        )
+    ) -> tuple[GANState, Losses]:
+        """Returns the networks one step of each later; the generator runs once for both losses."""
+        generated, pull_back = jax.vjp(lambda generator: self.generate(generator, noise), state.generator)
+        discriminator_loss = jax.value_and_grad(self.discriminator_loss)
+        loss, gradient = discriminator_loss(state.discriminator, *real, generated)
         discriminator, discriminator_rms = _descend(
             state.discriminator, gradient, state.discriminator_rms, learning_rate
         )
-        generator_loss, gradient = jax.value_and_grad(self.generator_loss, argnums=1)(discriminator, generated)
-        (gradient,) = generator_pullback(gradient)
-        generator, generator_rms = _descend(state.generator, gradient, state.generator_rms, learning_rate)
-        return LSGANState(generator, discriminator, generator_rms, discriminator_rms), loss, generator_loss
+        generator_loss = jax.value_and_grad(self.generator_loss, argnums=1)
+        loss_of_generator, gradient = generator_loss(discriminator, generated)
+        generator, generator_rms = _descend(state.generator, pull_back(gradient)[0], state.generator_rms, learning_rate)
+        state = GANState(generator, discriminator, generator_rms, discriminator_rms)
+        return state, Losses(loss, loss_of_generator)
 
     @property
     def _generator(self) -> Layers:

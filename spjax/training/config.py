@@ -20,7 +20,14 @@ from spjax.envs.base import Env
 from spjax.training.experiment import Experiment
 
 AGENTS: dict[str, type] = {"ppo": PPO, "trpo": TRPO, "sac": SAC}
-TEACHERS: dict[str, type] = {"self-paced": teachers.SelfPaced, "default": teachers.Target, "random": teachers.Random}
+TEACHERS: dict[str, type] = {
+    "self-paced": teachers.SelfPaced,
+    "self-paced-gaussian": teachers.SelfPacedGaussian,
+    "alp-gmm": teachers.ALPGMM,
+    "goal-gan": teachers.GoalGAN,
+    "default": teachers.Target,
+    "random": teachers.Random,
+}
 VARIANTS = ("published", "article")
 
 Setting = Any  # a number, or a tuple of numbers; checked in words

@@ -85,8 +85,8 @@ def write_config(folder: Path, config: RunConfig, command: str) -> None:
             },
             "target": {"mean": mean, "std": std},
             "initial": {
-                "mean": getattr(config.teacher, "initial_mean", config.env.initial_mean),
-                "std": getattr(config.teacher, "initial_std", config.env.initial_std),
+                "mean": getattr(config.teacher, "initial_mean", None) or config.env.initial_mean,
+                "std": getattr(config.teacher, "initial_std", None) or config.env.initial_std,
             },
             "scenery": config.env.scenery(mean),
             "goal": config.env.goal,

@@ -23,6 +23,7 @@ class Scenario:
     dim: int = 3
     seeds: tuple[int, ...] = (1, 2, 3, 4)
     swept: tuple[dict[str, float], ...] = ({},)
+    agent: str = "ppo"
     teacher: str = "self-paced"
     schedule: str | None = "proportion"
     num_iterations: int = 20
@@ -50,7 +51,7 @@ def config_of(scenario: Scenario) -> dict:
     return {
         "format_version": 1,
         "env": f"point-mass-{dim}d",
-        "agent": "ppo",
+        "agent": scenario.agent,
         "teacher": scenario.teacher,
         "schedule": scenario.schedule,
         "variant": "published",

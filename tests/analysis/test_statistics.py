@@ -72,6 +72,18 @@ def test_a_published_standard_error_of_zero_leaves_a_test_of_our_mean_alone() ->
     assert statistics.welch_against_paper(ours, 2.4, 0.0) == pytest.approx(expected, rel=1e-10)
 
 
+def test_the_best_sample_leads_together_with_those_that_do_not_differ_from_it() -> None:
+    best, close, worse = [8.0, 9.0, 10.0], [7.0, 9.0, 10.4], [1.0, 1.1, 0.9]
+    assert statistics.welch_test(best, close) > 0.01 > statistics.welch_test(best, worse)
+    assert statistics.leaders([worse, close, best], 0.01) == [False, True, True]
+    assert statistics.leaders([worse, close, best], 0.99) == [False, False, True]
+
+
+def test_a_sample_without_values_does_not_lead_and_a_single_value_cannot_be_told_apart() -> None:
+    assert statistics.leaders([[], [9.0, 9.1], [1.0], [np.nan]], 0.01) == [False, True, True, False]
+    assert statistics.leaders([[], []], 0.01) == [False, False]
+
+
 def test_thresholds_are_interpolated_and_seeds_that_never_reach_them_count_as_the_last_iteration() -> None:
     values = np.array([[0.0, 2.0, 4.0], [3.0, 0.0, 0.0], [0.0, 3.0, 9.0], [0.0, 0.0, 2.9], [0.0, np.nan, 6.0]])
     crossing = statistics.iterations_to_threshold(np.array([0, 5, 10]), values, 3.0)

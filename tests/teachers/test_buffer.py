@@ -19,6 +19,7 @@ def episodes(numbers, mask):
         discounted_return=numbers,
         length=numbers.astype(jnp.int32),
         success=numbers > 0,
+        ticket=(),
     )
 
 

@@ -1,0 +1,125 @@
+"""How far a cell is: its run folders, which seeds are missing, and how long the rest will take.
+
+The first seeds of a cell are in the folder NAME; seeds added later are in folders of their own, NAME_seeds-11-20.
+"""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.paper.cells import Cell
+from spjax.analysis.paper import NUM_ITERATIONS
+from spjax.training.run_folder import read_config
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """Some seeds of a cell, in one run folder."""
+
+    cell: Cell
+    folder: Path
+    seeds: tuple[int, ...]
+    state: str  # "finished", "to be resumed", "to be trained"
+    iteration: int = 0
+    num_iterations: int = NUM_ITERATIONS
+    wall_seconds: float | None = None  # of a finished run that was not interrupted
+
+    @property
+    def lane_iterations(self) -> int:
+        """Iterations of all lanes, done or not."""
+        return len(self.seeds) * math.prod(map(len, self.cell.over.values())) * self.num_iterations
+
+    @property
+    def left(self) -> float:
+        """The fraction that is not done."""
+        return 0.0 if self.state == "finished" else 1 - self.iteration / self.num_iterations
+
+
+def blocks_of(cell: Cell, runs: Path, num_seeds: int) -> list[Block]:
+    """Returns the run folders of a cell and, if seeds of 1..num_seeds are in none of them, one still to be trained.
+
+    Raises:
+        ValueError: a folder cannot be read, or was trained with other settings than the cell's.
+    """
+    folders = [runs / cell.name, *sorted(runs.glob(f"{cell.name}_seeds-*"))]
+    blocks = [_read(cell, folder) for folder in folders if (folder / "config.json").is_file()]
+    present = {seed for block in blocks for seed in block.seeds}
+    missing = tuple(seed for seed in range(1, num_seeds + 1) if seed not in present)
+    if missing:
+        name = f"{cell.name}_seeds-{missing[0]}-{missing[-1]}" if blocks else cell.name
+        blocks.append(Block(cell, runs / name, missing, "to be trained"))
+    return blocks
+
+
+def _read(cell: Cell, folder: Path) -> Block:
+    """Returns what a run folder holds."""
+    found = read_config(folder)
+    wanted = cell.config(found.seeds)
+    parts = ("env", "agent", "teacher", "target", "over", "num_iterations")
+    different = [part for part in parts if getattr(found, part) != getattr(wanted, part)]
+    if different:
+        raise ValueError(f"{folder} was trained with other settings ({', '.join(different)}); move it away")
+    summary = _summary(folder)
+    return Block(
+        cell=cell,
+        folder=folder,
+        seeds=found.seeds,
+        state="to be resumed" if summary is None else "finished",
+        iteration=max((int(part.stem) for part in folder.glob("evaluation/*.parquet")), default=0),
+        num_iterations=found.num_iterations,
+        wall_seconds=None if summary is None else summary["wall_seconds"],
+    )
+
+
+def _summary(folder: Path) -> dict[str, Any] | None:
+    file = folder / "summary.json"
+    return json.loads(file.read_text()) if file.is_file() else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """How long what is left will take."""
+
+    seconds: float
+    unknown: tuple[str, ...]  # learners of which nothing is finished, so that they are not in the seconds
+
+    def __str__(self) -> str:
+        """Returns it in words."""
+        unknown = f"unknown time for {', '.join(self.unknown)}"
+        known = f"about {duration(self.seconds)} left"
+        if not self.unknown:
+            return known
+        return f"{known} and {unknown}" if self.seconds else unknown
+
+
+def time_left(left: Iterable[Block], blocks: Iterable[Block]) -> Estimate:
+    """Returns the time that some blocks will take, from the wall seconds of all finished blocks of the same learner."""
+    rates = _seconds_per_lane_iteration(blocks)
+    left = list(left)
+    known = [block for block in left if block.cell.agent in rates]
+    seconds = sum(rates[block.cell.agent] * block.lane_iterations * block.left for block in known)
+    return Estimate(seconds, tuple(sorted({block.cell.agent for block in left} - rates.keys())))
+
+
+def _seconds_per_lane_iteration(blocks: Iterable[Block]) -> Mapping[str, float]:
+    """Returns the mean of the finished blocks of each learner; compiling included."""
+    measured: dict[str, list[tuple[float, int]]] = {}
+    for block in blocks:
+        if block.wall_seconds is not None:
+            measured.setdefault(block.cell.agent, []).append((block.wall_seconds, block.lane_iterations))
+    return {agent: sum(s for s, _ in pairs) / sum(n for _, n in pairs) for agent, pairs in measured.items()}
+
+
+def duration(seconds: float) -> str:
+    """Returns for example "3 h 05 min" or "12 min"."""
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
+
+
+def seeds_label(seeds: Sequence[int]) -> str:
+    """Returns "1-20", or the list where seeds are missing between."""
+    whole = len(seeds) > 1 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]}-{seeds[-1]}" if whole else ", ".join(map(str, seeds))

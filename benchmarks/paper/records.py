@@ -1,0 +1,55 @@
+"""From the finished run folders of a cell to its records, and from records to files."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.paper.blocks import Block
+from benchmarks.paper.cells import Cell
+from spjax.analysis.pool import pool
+from spjax.analysis.results import Record, records_of_run, write_records
+from spjax.analysis.run import Run, load_run
+
+Runs = Mapping[str, Run]  # name of a cell -> its finished seeds
+
+
+def finished_runs(blocks: Iterable[Block]) -> Runs:
+    """Returns one run for each cell with finished blocks: all finished seeds together."""
+    folders: dict[str, list[Path]] = {}
+    for block in blocks:
+        if block.state == "finished":
+            folders.setdefault(block.cell.name, []).append(block.folder)
+    return {name: pool([load_run(folder) for folder in found]) for name, found in folders.items()}
+
+
+def records_of(experiment: str, cells: Iterable[Cell], runs: Runs, threshold: float | None = None) -> list[Record]:
+    """Returns the records of the finished cells; settings that differ from the preset's are in them as `settings`."""
+    return [
+        Record(**{**record, "settings": {**_settings(cell), **record["settings"]}})
+        for cell in cells
+        if cell.name in runs
+        for record in records_of_run(runs[cell.name], experiment, threshold)
+    ]
+
+
+def _settings(cell: Cell) -> dict[str, float]:
+    return {f"teacher.{name}": value for name, value in cell.teacher_settings.items()}
+
+
+def better(cells: Sequence[Cell], runs: Runs) -> Cell | None:
+    """Returns the finished cell with the highest mean final return, None where none is finished."""
+    finished = [cell for cell in cells if cell.name in runs]
+    return max(finished, key=lambda cell: final_return(runs[cell.name])["mean"] or 0.0, default=None)
+
+
+def final_return(run: Run) -> Record:
+    """Returns the record of the final discounted return of a run in which nothing is swept."""
+    return next(record for record in records_of_run(run, "") if record["metric"] == "discounted_return")
+
+
+def write_report(results: Path, name: str, records: Sequence[Record], text: str) -> str:
+    """Writes NAME.json and NAME.md, and returns the text; writes nothing while there is no record."""
+    if not records:
+        return "nothing is finished yet"
+    write_records(results / f"{name}.json", records)
+    (results / f"{name}.md").write_text(text, encoding="utf-8")
+    return text

@@ -1,0 +1,101 @@
+"""Table 1: final return of every curriculum and learner on both point masses."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.paper.cells import AGENTS, ENVS, cells_of, comparison
+from benchmarks.paper.records import Runs, better, final_return, records_of, write_report
+from spjax.analysis.curricula import CURRICULA
+from spjax.analysis.paper import PAPER, Method
+from spjax.analysis.results import Record
+from spjax.analysis.statistics import leaders
+from spjax.analysis.tables import (
+    SIGNIFICANCE,
+    estimate_text,
+    finite_values,
+    markdown,
+    p_against_paper,
+    p_text,
+)
+
+NAME = "table-1"
+CELLS = comparison()
+OPEN = "…"  # not trained yet
+NOTES = """
+Mean discounted return on the target tasks after 400 iterations ± one standard error; {seeds} unless a cell says otherwise. Beside
+it the paper's value and the p-value of Welch's t-test between the two (the paper rounds its standard errors). – is not in print:
+the paper's Table 1 has neither TRPO nor SPDL (V_LB); what stands there is from its Table 2. {open} is not trained yet.
+
+Bold: the best curriculum of the column and those that do not differ from it at p < 1 % (Welch). The paper prints bold only where
+the best differs from every other; where a column has SPDL and another curriculum in bold, it would have none.
+
+† with the printed hyperparameters, which did better here than those of the released code; unmarked, the released ones did. Both
+are in the records. SPGL is not in the paper and takes no part in the comparison.
+"""
+
+
+def report(runs: Runs, results: Path) -> str:
+    """Writes the records and the table of what is finished, and returns the table in Markdown."""
+    chosen = {key: entry for key in _places() if (entry := _chosen(*key, runs))}
+    seeds = Counter(len(finite_values(record)) for record, _ in chosen.values())
+    usual = seeds.most_common(1)[0][0] if seeds else 0
+    tables = [f"### {env}\n\n{_table(env, chosen, usual)}" for env in ENVS]
+    notes = NOTES.format(seeds=f"{usual} seeds", open=OPEN)
+    return write_report(results, NAME, records_of(NAME, CELLS, runs), "\n".join(tables) + notes)
+
+
+def _places() -> list[tuple[str, str, int]]:
+    return [(env, agent, row) for env in ENVS for agent in AGENTS for row in range(len(CURRICULA))]
+
+
+Chosen = dict[tuple[str, str, int], tuple[Record, bool]]
+
+
+def _chosen(env: str, agent: str, row: int, runs: Runs) -> tuple[Record, bool] | None:
+    """Returns the record that stands in the table, and whether its hyperparameters are the printed ones."""
+    cell = better(cells_of(env, agent, CURRICULA[row]), runs)
+    return None if cell is None else (final_return(runs[cell.name]), cell.printed)
+
+
+def _table(env: str, chosen: Chosen, usual_seeds: int) -> str:
+    columns = [cell for agent in AGENTS for cell in _columns(env, agent, chosen, usual_seeds)]
+    names = [curriculum.label + ("" if curriculum.in_paper else " (not in the paper)") for curriculum in CURRICULA]
+    header = ["curriculum", *(name for agent in AGENTS for name in (agent.upper(), "paper"))]
+    return markdown(header, 1, list(zip(names, *columns, strict=True)))
+
+
+def _columns(env: str, agent: str, chosen: Chosen, usual_seeds: int) -> tuple[list[str], list[str]]:
+    """Returns the cells of one learner: ours and the paper's."""
+    entries = [chosen.get((env, agent, row)) for row in range(len(CURRICULA))]
+    bold = best_in_print([None if entry is None else entry[0] for entry in entries])
+    ours = [
+        OPEN if entry is None else _ours(*entry, leads, usual_seeds) for entry, leads in zip(entries, bold, strict=True)
+    ]
+    methods = [Method(env, agent, curriculum.teacher, curriculum.schedule) for curriculum in CURRICULA]
+    paper = [_paper(method, entry and entry[0]) for method, entry in zip(methods, entries, strict=True)]
+    return ours, paper
+
+
+def best_in_print(records: Sequence[Record | None]) -> list[bool]:
+    """Says which curricula are bold, in the order of CURRICULA; those not in the paper never are."""
+    samples = [
+        finite_values(record) if record and curriculum.in_paper else []
+        for record, curriculum in zip(records, CURRICULA, strict=True)
+    ]
+    return leaders(samples, SIGNIFICANCE)
+
+
+def _ours(record: Record, printed: bool, bold: bool, usual_seeds: int) -> str:
+    text = estimate_text(record["mean"], record["standard_error"], 2)
+    seeds = len(finite_values(record))
+    text = f"**{text}**" if bold else text
+    return text + ("†" if printed else "") + ("" if seeds == usual_seeds else f" ({seeds} seeds)")
+
+
+def _paper(method: Method, ours: Record | None) -> str:
+    """Returns the published value and how ours compares with it."""
+    if method not in PAPER:
+        return "–"
+    text = estimate_text(*PAPER[method].final, 2)
+    return text if ours is None else f"{text} (p {p_text(p_against_paper(ours))})"

@@ -1,0 +1,92 @@
+"""The curricula that are compared: their names in tables and their looks in pictures, the same everywhere."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from spjax.analysis import statistics
+from spjax.analysis.curves import METRIC_LABELS, SPREAD_LABELS, Series, draw_band, iterations_label, seeds_text
+from spjax.analysis.paper import PAPER
+from spjax.analysis.run import Run, RunConfig
+from spjax.analysis.style import NEUTRAL, legend_below, series_style, styled
+
+
+class Curriculum(NamedTuple):
+    """A teacher with its schedule, in the names of the run folder, and what readers call it."""
+
+    teacher: str
+    schedule: str | None
+    label: str
+    in_paper: bool = True
+
+    @property
+    def look(self) -> tuple[object, str]:
+        """Colour and line style."""
+        return series_style(CURRICULA.index(self), len(CURRICULA))
+
+    @property
+    def mathematical_label(self) -> str:
+        """The label as Matplotlib typesets it."""
+        return self.label.replace("V_LB", "$V_{LB}$")
+
+
+CURRICULA = (
+    Curriculum("self-paced", "proportion", "SPDL (ζ)"),
+    Curriculum("self-paced", "bound", "SPDL (V_LB)"),
+    Curriculum("alp-gmm", None, "ALP-GMM"),
+    Curriculum("goal-gan", None, "GoalGAN"),
+    Curriculum("random", None, "Random"),
+    Curriculum("default", None, "Default"),
+    Curriculum("self-paced-gaussian", None, "SPGL", in_paper=False),
+)
+
+
+def curriculum_of(config: RunConfig) -> Curriculum:
+    """Returns the curriculum of a run.
+
+    Raises:
+        ValueError: it is none of those that are compared.
+    """
+    for curriculum in CURRICULA:
+        if (curriculum.teacher, curriculum.schedule) == (config.teacher, config.schedule):
+            return curriculum
+    raise ValueError(f"{config.teacher!r} is none of {', '.join(curriculum.teacher for curriculum in CURRICULA)}")
+
+
+@styled
+def curriculum_curves(panels: Mapping[str, Sequence[Run]]) -> Figure:
+    """Returns the discounted return on the target tasks over the iterations: a panel a task, a curve a curriculum.
+
+    Curves are means, bands two standard errors over the seeds; dashed lines are final returns that the paper prints.
+
+    Args:
+        panels: title of a panel -> its runs, one a curriculum, nothing swept.
+    """
+    figure = Figure(figsize=(10.0, 4.8), layout="constrained")
+    row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    curves: dict[Curriculum, Line2D] = {}
+    for axes, (title, runs) in zip(row, panels.items(), strict=True):
+        for run in runs:
+            curriculum, group = curriculum_of(run.config), run.groups()[0]
+            color, dashes = curriculum.look
+            recorded = run.evaluation_curves("discounted_return", group)
+            band = statistics.two_standard_errors(recorded.values)
+            series = Series(run, group, curriculum.mathematical_label, color, dashes)
+            curves.setdefault(curriculum, draw_band(axes, series, recorded.iterations, band))
+            if published := PAPER.get(run.config.method):
+                axes.axhline(published.final.mean, color=color, linestyle=(0, (5, 4)), linewidth=1.2)
+        axes.set_title(title, loc="left")
+        axes.set_xlabel(iterations_label(runs))
+        axes.set_xlim(left=0)
+    row[0].set_ylim(bottom=0)
+    row[0].set_ylabel(METRIC_LABELS["discounted_return"])
+    caption = f"{SPREAD_LABELS['standard-error']}, {seeds_text([run for runs in panels.values() for run in runs])}"
+    figure.suptitle(caption, x=0.01, ha="left", color=NEUTRAL, fontsize=10)
+    handles = [curves[curriculum] for curriculum in CURRICULA if curriculum in curves]
+    handles.append(
+        Line2D([], [], color=NEUTRAL, linestyle=(0, (5, 4)), linewidth=1.2, label="the paper's final return")
+    )
+    legend_below(figure, handles)
+    return figure

@@ -1,0 +1,106 @@
+"""Seeds of one experiment that were trained in several run folders, as one run."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spjax.analysis.run import Frozen, Run, RunConfig, Summary
+
+
+def pool(runs: Sequence[Run]) -> Run:
+    """Returns one run with the lanes of all, in the given order; wall and compile seconds are added up.
+
+    What the folders say differently about commit, command, device and time of creation is joined by "; "; versions that
+    differ are None.
+
+    Raises:
+        ValueError: the runs are different experiments, or a seed is in two of them.
+    """
+    first = runs[0]
+    if len(runs) == 1:
+        return first
+    for other in runs[1:]:
+        _check_same_experiment(first, other)
+    lanes = [lane for run in runs for lane in run.config.lanes]
+    twice = sorted({lane.seed for lane in lanes if lanes.count(lane) > 1})
+    if twice:
+        raise ValueError(
+            f"each seed may be pooled once, got {twice} twice in {', '.join(str(run.path) for run in runs)}"
+        )
+    offsets = [sum(len(run.config.lanes) for run in runs[:index]) for index in range(len(runs))]
+    return Run(
+        path=first.path,
+        config=_joined_config(runs),
+        summary=_joined_summary(runs, offsets),
+        metrics=_joined_table([run.metrics for run in runs], offsets),
+        evaluation=_joined_table([run.evaluation for run in runs], offsets),
+        trajectories=_joined_table([run.trajectories for run in runs], offsets),
+    )
+
+
+def _check_same_experiment(first: Run, other: Run) -> None:
+    a, b = _experiment(first.config), _experiment(other.config)
+    different = [field.name for field in dataclasses.fields(a) if getattr(a, field.name) != getattr(b, field.name)]
+    if different:
+        raise ValueError(f"{first.path} and {other.path} differ in {', '.join(different)}, so they cannot be pooled")
+
+
+def _experiment(config: RunConfig) -> RunConfig:
+    """Returns the configuration without what may differ from one folder of an experiment to the next."""
+    return dataclasses.replace(config, lanes=(), versions={}, device=None, commit=None, command=None, created=None)
+
+
+def _joined_config(runs: Sequence[Run]) -> RunConfig:
+    configs = [run.config for run in runs]
+    versions = {
+        name: version if all(config.versions.get(name) == version for config in configs) else None
+        for name, version in configs[0].versions.items()
+    }
+    return dataclasses.replace(
+        configs[0],
+        lanes=tuple(lane for config in configs for lane in config.lanes),
+        versions=versions,
+        device=_joined_text(config.device for config in configs),
+        commit=_joined_text(config.commit for config in configs),
+        command=_joined_text(config.command for config in configs),
+        created=_joined_text(config.created for config in configs),
+    )
+
+
+def _joined_text(texts: Iterable[str | None]) -> str | None:
+    """Returns the different ones; None if one is unknown."""
+    found = list(dict.fromkeys(texts))
+    return None if None in found else "; ".join(text for text in found if text is not None)
+
+
+def _joined_summary(runs: Sequence[Run], offsets: Sequence[int]) -> Summary | None:
+    summaries = [run.summary for run in runs if run.summary is not None]
+    if len(summaries) < len(runs):
+        return None
+    return Summary(
+        finished=all(summary.finished for summary in summaries),
+        wall_seconds=_total(summary.wall_seconds for summary in summaries),
+        compile_seconds=_total(summary.compile_seconds for summary in summaries),
+        frozen=tuple(
+            Frozen(lane.lane + offset, lane.seed, lane.iteration)
+            for summary, offset in zip(summaries, offsets, strict=True)
+            for lane in summary.frozen
+        ),
+    )
+
+
+def _total(seconds: Iterable[float | None]) -> float | None:
+    known = list(seconds)
+    return None if None in known else sum(value for value in known if value is not None)
+
+
+def _joined_table(tables: Sequence[pa.Table | None], offsets: Sequence[int]) -> pa.Table | None:
+    """Returns the rows of all tables with the lanes renumbered; None if one table is missing."""
+    renumbered = [
+        table.set_column(table.column_names.index("lane"), "lane", pc.add(table["lane"], offset))
+        for table, offset in zip(tables, offsets, strict=True)
+        if table is not None
+    ]
+    return pa.concat_tables(renumbered, promote_options="permissive") if len(renumbered) == len(tables) else None

@@ -1,0 +1,118 @@
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+import spjax
+from benchmarks.paper import __main__ as paper
+from benchmarks.paper.cells import Cell
+from benchmarks.paper.runner import Plan, status_lines, train
+from spjax.analysis.curricula import CURRICULA
+from spjax.training.config import RunConfig
+
+MakeCell = Callable[..., Path]
+SPDL, BOUND, DEFAULT, RANDOM = (Cell("point-mass-2d", "ppo", CURRICULA[row]) for row in (0, 1, 5, 4))
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch, make_cell: MakeCell) -> list[str]:
+    """What would have been trained; the default curriculum is in another process's hands, the others end at once."""
+    made: list[str] = []
+
+    def fake_train(config: RunConfig, folder: Path, command: str) -> None:
+        made.append(f"train {folder.name} {list(config.seeds)} {command}")
+        if config.teacher_name == "default":
+            raise ValueError(f"another process is training in {folder}")
+        cell = next(cell for cell in (SPDL, RANDOM) if folder.name.startswith(cell.name))
+        make_cell(
+            cell, [1.0] * len(config.seeds), first_seed=config.seeds[0], suffix=folder.name.removeprefix(cell.name)
+        )
+
+    monkeypatch.setattr(spjax, "train", fake_train)
+    monkeypatch.setattr(spjax, "resume", lambda folder: made.append(f"resume {folder.name}"))
+    return made
+
+
+def test_cells_are_resumed_trained_and_completed_in_order(
+    make_cell: MakeCell, tmp_path: Path, calls: list[str]
+) -> None:
+    make_cell(SPDL, [1.0])
+    make_cell(BOUND, [1.0, 2.0], iteration=200)
+    said: list[str] = []
+    plan = Plan([SPDL, BOUND, DEFAULT, RANDOM], tmp_path, 2)
+    failures = train(plan, lambda cell: True, "command", said.append)
+    assert calls == [
+        "train point-mass-2d_ppo_self-paced_proportion_seeds-2-2 [2] command",
+        "resume point-mass-2d_ppo_self-paced_bound",
+        "train point-mass-2d_ppo_default [1, 2] command",
+        "train point-mass-2d_ppo_random [1, 2] command",
+    ]
+    assert failures == [f"point-mass-2d_ppo_default: another process is training in {tmp_path / DEFAULT.name}"]
+    # 80 s for one seed and then for each of two: 80 + 2 * 80 / 2 + 4 * 80, before anything is trained
+    assert said[0] == "1 of 4: point-mass-2d_ppo_self-paced_proportion_seeds-2-2, to be trained; about 8 min left"
+    assert said[1].startswith("2 of 4: point-mass-2d_ppo_self-paced_bound, to be resumed; about ")
+
+
+def test_only_what_is_wanted_is_trained(tmp_path: Path, calls: list[str]) -> None:
+    train(Plan([SPDL, RANDOM], tmp_path, 1), lambda cell: cell == RANDOM, "command", lambda line: None)
+    assert calls == ["train point-mass-2d_ppo_random [1] command"]
+
+
+def test_the_status_says_how_far_each_folder_is(make_cell: MakeCell, tmp_path: Path) -> None:
+    make_cell(SPDL, [1.0, 2.0])
+    make_cell(BOUND, [1.0, 2.0], iteration=200)
+    lines = status_lines(Plan([SPDL, BOUND, RANDOM], tmp_path, 2).blocks())
+    assert [line.split() for line in lines] == [
+        ["run", "folder", "seeds", "state", "took"],
+        ["point-mass-2d_ppo_self-paced_proportion", "1-2", "finished", "2", "min"],
+        ["point-mass-2d_ppo_self-paced_bound", "1-2", "to", "be", "resumed", "(200", "of", "400)"],
+        ["point-mass-2d_ppo_random", "1-2", "to", "be", "trained"],
+    ]
+
+
+def run(tmp_path: Path, *arguments: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        paper.main([*arguments, "--runs", str(tmp_path), "--results", str(tmp_path / "results")])
+    return int(end.value.code or 0)
+
+
+def cells_trained(calls: Sequence[str]) -> list[str]:
+    return [call.split()[1] for call in calls]
+
+
+def test_the_command_trains_what_its_filters_let_through(tmp_path: Path, calls: list[str]) -> None:
+    arguments = ("table-1", "table-2", "--envs", "point-mass-2d", "--agents", "ppo", "--only", "random", "--seeds", "2")
+    assert run(tmp_path, *arguments) == 0
+    command = "python -m benchmarks.paper table-1 table-2 --seeds 2"
+    assert calls == [f"train point-mass-2d_ppo_random [1, 2] {command}"]
+    assert (tmp_path / "results" / "table-1.md").is_file()
+
+
+def test_what_could_not_be_trained_is_an_exit_code(tmp_path: Path, calls: list[str]) -> None:
+    assert run(tmp_path, "table-1", "--only", "point-mass-2d_ppo_default", "--seeds", "1") == 1
+    assert cells_trained(calls) == ["point-mass-2d_ppo_default"]
+
+
+def test_report_only_trains_nothing_and_says_what_is_missing(
+    make_cell: MakeCell, tmp_path: Path, calls: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_cell(SPDL, [1.0, 2.0])
+    assert run(tmp_path, "table-2", "--report-only", "--seeds", "2") == 0
+    assert calls == []
+    printed = capsys.readouterr().out
+    assert "11 to train; about" in printed
+    assert "not finished: point-mass-3d_trpo_self-paced_proportion, point-mass-3d_trpo_self-paced_bound" in printed
+
+
+def test_a_folder_of_other_settings_ends_in_one_sentence(
+    make_cell: MakeCell, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = Cell(SPDL.env, SPDL.agent, SPDL.curriculum, over={"teacher.kl_proportion": (0.4, 0.8)})
+    make_cell(sweep, [1.0])
+    assert run(tmp_path, "table-2", "--report-only") == 1
+    assert "was trained with other settings (over); move it away" in capsys.readouterr().out
+
+
+def test_cells_that_experiments_share_are_listed_once() -> None:
+    names = [cell.name for cell in paper.cells_of(list(paper.EXPERIMENTS))]
+    assert len(set(names)) == len(names) == len(paper.cells_of(["table-1"])) + 2
