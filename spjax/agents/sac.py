@@ -187,10 +187,10 @@ class SAC:
         policy_loss = (temperature * log_prob - climbed).mean()
 
         backup = rows.reward + self.discount * rows.goes_on * self._next_value(fixed, target, env, rows, noise)
-        q_loss = sum(
-            0.5 * ((self._action_value(params[name], rows.observation, rows.action) - backup) ** 2).mean()
-            for name in ("q1", "q2")
+        q1_error, q2_error = (
+            self._action_value(params[name], rows.observation, rows.action) - backup for name in ("q1", "q2")
         )
+        q_loss = 0.5 * (q1_error**2).mean() + 0.5 * (q2_error**2).mean()
         value_loss = jnp.zeros(())
         if self.critic == "state-value":
             value_loss = 0.5 * ((self._value(params["value"], rows.observation) - soft) ** 2).mean()

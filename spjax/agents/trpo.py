@@ -201,16 +201,19 @@ def gaussian_kl(
     return (0.5 * (jnp.expm1(2 * ratio) - 2 * ratio) + 0.5 * scaled**2).sum(-1)
 
 
+CGCarry = tuple[Array, Array, Array, Array, Array]  # count, x, residual, direction, squared residual
+
+
 def conjugate_gradient(
     product: Callable[[Array], Array], target: Float[Array, " n"], iterations: int | Int[Array, ""], tol: float = 1e-10
 ) -> Float[Array, " n"]:
     """Returns x with product(x) = target, to a squared residual of `tol` or as far as the iterations reach."""
 
-    def running(carry: tuple[Array, ...]) -> Bool[Array, ""]:
+    def running(carry: CGCarry) -> Bool[Array, ""]:
         count, _, _, _, squared = carry
         return (count < iterations) & (squared > tol)
 
-    def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+    def step(carry: CGCarry) -> CGCarry:
         count, x, residual, direction, squared = carry
         image = product(direction)
         length = squared / (direction @ image)

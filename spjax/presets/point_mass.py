@@ -70,7 +70,7 @@ def config(env_name: str, agent: str, teacher: str, schedule: str | None, varian
 def _learner(agent: str, article: bool) -> Any:
     if agent == "sac":
         return SAC(bootstrap_time_limit=False)
-    shared = {"num_envs": 4, "num_steps": 512, "bootstrap_time_limit": False}
+    shared: dict[str, Any] = {"num_envs": 4, "num_steps": 512, "bootstrap_time_limit": False}
     if agent == "trpo":
         return TRPO(**shared)
     return PPO(**shared, value_coefficient=0.5 if article else 1.0, max_grad_norm=0.5 if article else float("inf"))

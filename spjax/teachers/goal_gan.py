@@ -30,9 +30,7 @@ from spjax.teachers.goal_sets import Labelled, Successes, add_labelled, add_succ
 from spjax.teachers.target import check_gaussian
 
 PRETRAIN_CONTEXTS = 1000  # drawn from the initial distribution
-PROPOSALS = (
-    1024  # generated contexts of an iteration; running the network in each step of the rollout is a third of its time
-)
+PROPOSALS = 1024  # generated at once for an iteration; the network in every step of the rollout costs far more
 SUCCESS_DISTANCE = 0.01  # of the diagonal of the bounds, between entries of the success buffer
 WHOLE_NUMBERS = {  # settings, and the least that each may be
     "label_capacity": 1,
@@ -66,10 +64,8 @@ class GoalGAN(Teacher):
 
     generator_hidden: tuple[int, ...] = struct.field(pytree_node=False, default=(256, 256))
     discriminator_hidden: tuple[int, ...] = struct.field(pytree_node=False, default=(128, 128))
-    label_capacity: int = struct.field(
-        pytree_node=False, default=2048
-    )  # labelled contexts that can wait for a training
-    success_capacity: int = struct.field(pytree_node=False, default=4096)
+    label_capacity: int = struct.field(pytree_node=False, default=2048)  # contexts that can wait for a training
+    success_capacity: int = struct.field(pytree_node=False, default=4096)  # contexts in the success buffer
     noise: float = 0.1  # delta_NOISE, added to every context; standard deviation as a fraction of the bounds' width
     num_rollouts: int = 50  # n_ROLLOUT, labelled contexts in each training
     success_fraction: float = 0.2  # p_SUCCESS, probability of a context from the success buffer

@@ -1,11 +1,13 @@
 """Gaussian mixtures with full covariances, fitted by expectation-maximisation as scikit-learn's ``GaussianMixture`` does it.
 
-Models with 2 to `max_components` components are fitted side by side, each from a k-means partition, and the one with the lowest
-Akaike information criterion is kept: AIC = 2 parameters - 2 log-likelihood (Portelas et al., 2019, Section 3). Constants and
-stopping rules are scikit-learn's defaults. What differs: one k-means++ sequence of centres serves all models (its first k for
-the model with k), a k-means cluster that runs empty keeps its centre, and a component without rows sits at the mean of the rows
-instead of at zero, so identical rows fit without failure. The arithmetic is in double precision: a component on one or two rows
-has a covariance of `REG_COVAR`, far below the rounding of single precision at context scale.
+Models with 2, 3, ... components are fitted side by side, each from a k-means partition, and the one with the lowest Akaike
+information criterion is kept: AIC = 2 parameters - 2 log-likelihood (Portelas et al., 2019). From the same partition, every
+model takes the same number of iterations to the same mixture as in scikit-learn with its default settings. What differs: one
+k-means++ sequence of centres serves all models (its first k for the model with k), a k-means cluster that runs empty keeps its
+centre, and a component without rows sits at the mean of the rows instead of at zero, so identical rows fit without failure.
+
+Expectation-maximisation is in double precision: a component on one or two rows has variances of `REG_COVAR`, far below what
+single precision resolves in the squares of contexts.
 """
 
 import dataclasses
@@ -19,9 +21,7 @@ from spjax.solvers.linalg import cholesky, solve_lower
 from spjax.solvers.precision import in_float64
 
 REG_COVAR = 1e-6  # added to the diagonal of every covariance, squared units of the rows
-MIN_RELATIVE_VARIANCE = (
-    1e-13  # of the rows' variance, on the same diagonal: above rounding, below REG_COVAR for std < 3,000
-)
+MIN_RELATIVE_VARIANCE = 1e-13  # added at least, in units of the rows' variance; binds where their std is above 3,000
 TOLERANCE = 1e-3  # EM stops below this change of the mean log-likelihood, nats a row
 MAX_ITERATIONS = 100  # of EM
 MAX_ROUNDS = 100  # of k-means

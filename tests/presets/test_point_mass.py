@@ -5,6 +5,7 @@ import math
 import pytest
 
 import spjax
+from spjax.presets import preset_names
 
 
 def test_published_constants_of_the_point_mass():
@@ -51,3 +52,44 @@ def test_the_two_dimensional_task_drops_the_friction():
 def test_default_and_random_presets():
     assert spjax.preset("point-mass-3d", teacher="default").teacher.target_mean == (2.5, 0.5, 0.0)
     assert spjax.preset("point-mass-3d", teacher="random").target[0] == (2.5, 0.5, 0.0)
+
+
+def test_published_constants_of_trpo():
+    config = spjax.preset("point-mass-3d", "trpo")
+    agent, teacher = config.agent, config.teacher
+    assert agent.steps_per_iteration == 2048
+    assert (agent.discount, agent.gae_lambda, agent.hidden, agent.bootstrap_time_limit) == (0.95, 0.99, (64, 64), False)
+    assert (agent.max_kl, agent.kl_tolerance, agent.line_search_steps) == (0.01, 1.5, 10)
+    assert (agent.cg_iterations, agent.cg_damping, agent.fisher_stride) == (10, 0.01, 5)
+    assert (agent.value_learning_rate, agent.value_epochs, agent.value_batch) == (3e-4, 3, 128)
+    assert (teacher.offset, teacher.kl_proportion, teacher.value_source) == (20, 1.6, "critic")
+
+
+def test_published_constants_of_sac():
+    config = spjax.preset("point-mass-3d", "sac")
+    agent, teacher = config.agent, config.teacher
+    assert (agent.num_envs, agent.updates_per_step, agent.steps_per_iteration) == (5, 1, 2050)  # one update in 5 steps
+    assert (agent.replay_size, agent.learning_starts, agent.batch_size) == (10_000, 500, 64)
+    assert (agent.learning_rate, agent.target_rate, agent.initial_temperature) == (3e-4, 0.005, 1.0)
+    assert (agent.critic, agent.target_entropy, agent.hidden) == ("state-value", None, (64, 64))
+    assert (agent.discount, agent.bootstrap_time_limit) == (0.95, False)
+    assert (teacher.offset, teacher.kl_proportion, teacher.value_source) == (25, 1.1, "critic")
+    assert spjax.preset("point-mass-3d", "sac", schedule="bound").teacher.value_source == "return"
+
+
+@pytest.mark.parametrize(
+    ("variant", "alp_gmm", "goal_gan"),
+    [("published", (0.2, 50, 500), (0.1, 50, 0.2)), ("article", (0.1, 100, 1000), (0.05, 200, 0.2))],
+)
+def test_the_printed_settings_of_the_other_curricula_belong_to_the_article(variant, alp_gmm, goal_gan):
+    alp = spjax.preset("point-mass-3d", "trpo", "alp-gmm", variant=variant).teacher
+    gan = spjax.preset("point-mass-3d", "trpo", "goal-gan", variant=variant).teacher
+    assert (alp.random_fraction, alp.num_rollouts, alp.buffer_size) == alp_gmm
+    assert (gan.noise, gan.num_rollouts, gan.success_fraction) == goal_gan
+
+
+def test_every_listed_preset_can_be_run():
+    names = preset_names()
+    assert len(names) == 2 * 3 * 7
+    for name in names:
+        spjax.preset(*name).check()

@@ -58,12 +58,12 @@ def test_the_first_steps_are_those_of_rms_prop_with_a_mean_square_that_starts_at
     key_init, key_data, key_train = jax.random.split(key, 3)
     state = jax.jit(SMALL.init)(key_init)
     contexts, labels = labelled(key_data, 40)
-    trained, losses = SMALL.train(state, key_train, contexts, labels, 0, 40, 1, 0.01)
+    trained, losses = jax.jit(SMALL.train)(state, key_train, contexts, labels, 0, 40, 1, 0.01)
 
     noise = jax.random.normal(jax.random.fold_in(key_train, 0), (BATCH, 2))
     generated = SMALL.generate(state.generator, noise)
     data = (contexts, labels, jnp.ones(40, bool), generated)
-    loss, gradient = jax.value_and_grad(SMALL.discriminator_loss)(state.discriminator, *data)
+    loss, gradient = jax.jit(jax.value_and_grad(SMALL.discriminator_loss))(state.discriminator, *data)
     discriminator = jax.tree.map(lambda p, g: p - 0.01 * g / jnp.sqrt(0.9 + 0.1 * g**2), state.discriminator, gradient)
     assert float(losses.discriminator) == pytest.approx(float(loss), rel=1e-5)
     assert largest_difference(trained.discriminator, discriminator) < 1e-6
@@ -71,7 +71,7 @@ def test_the_first_steps_are_those_of_rms_prop_with_a_mean_square_that_starts_at
     def loss_of_generator(generator):  # of the discriminator after its step, on the same noise
         return SMALL.generator_loss(discriminator, SMALL.generate(generator, noise))
 
-    gradient = jax.grad(loss_of_generator)(state.generator)
+    gradient = jax.jit(jax.grad(loss_of_generator))(state.generator)
     generator = jax.tree.map(lambda p, g: p - 0.01 * g / jnp.sqrt(0.9 + 0.1 * g**2), state.generator, gradient)
     assert largest_difference(trained.generator, generator) < 1e-6
     assert largest_difference(trained.generator, state.generator) > 1e-4
@@ -110,7 +110,7 @@ def test_no_iteration_changes_no_bit_alone_or_in_a_batch(key):
     assert largest_difference(lanes[0], state) == 0
     assert np.isnan(losses.generator[0])
     assert largest_difference(lanes[1].generator, state.generator) > 1e-3
-    alone, _ = SMALL.train(state, key_train, *data, 0, 80, 5, 1e-2)
+    alone, _ = jax.jit(SMALL.train)(state, key_train, *data, 0, 80, 5, 1e-2)
     assert largest_difference(lanes[1], alone) < 1e-5
 
 

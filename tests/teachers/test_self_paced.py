@@ -5,9 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from spjax.agents import SAC
+from spjax.agents.rollout import init_slots
 from spjax.contexts import ContextSpace, Gaussian, kl_divergence
 from spjax.self_paced.context_update import Mode
 from spjax.teachers import Random, SelfPaced, Target
+from tests.probe import ConstantReward
 from tests.teachers.test_buffer import episodes
 
 SPACE = ContextSpace(("gate position", "gate width"), ("m", "m"), (-4.0, 0.5), (4.0, 8.0))
@@ -135,3 +138,37 @@ def test_default_draws_from_the_target_and_random_over_the_bounds(key):
     uniform = jax.vmap(lambda k: Random().sample(None, k, SPACE))(jax.random.split(jax.random.fold_in(key, 1), 2000))
     np.testing.assert_allclose(uniform.mean(0), [0.0, 4.25], atol=0.15)
     np.testing.assert_allclose(uniform.std(0), np.array([8.0, 7.5]) / 12**0.5, rtol=0.05)
+
+
+def test_with_sac_the_bound_is_compared_with_returns_and_not_with_the_soft_value(key):
+    """Every episode earns 1 and the policy keeps its entropy, so the soft value is above a bound that the return is not."""
+    env = ConstantReward()
+    agent = SAC(
+        num_envs=4, num_steps=128, hidden=(16,), batch_size=32, replay_size=2000, learning_starts=50,
+        learning_rate=3e-3, target_entropy=0.69,
+    )  # fmt: skip
+    teacher = SelfPaced(
+        target_mean=(0.5,), target_std=(0.05,), initial_mean=(0.0,), initial_std=(0.5,), schedule="bound", warmup=0,
+        buffer_size=64, performance_bound=1.1,
+    )  # fmt: skip
+    space = env.context_space
+
+    def assign(key, last):
+        return space.sample_uniform(key), ()
+
+    def train():
+        state = agent.init(jax.random.fold_in(key, 0), env)
+        slots = init_slots(env, jax.random.fold_in(key, 1), 4, assign, ())
+        for number in range(6):
+            state, slots, episodes, _ = agent.iterate(state, env, jax.random.fold_in(key, 2 + number), slots, assign)
+        return state, episodes
+
+    state, episodes = jax.jit(train)()
+    modes, keys = {}, jax.random.split(jax.random.fold_in(key, 9), 4)
+    for source, (key_init, key_update) in zip(("critic", "return"), keys.reshape(2, 2), strict=True):
+        chosen = teacher.replace(value_source=source)
+        start = chosen.init(key_init, space, 2)
+        _, metrics = chosen.update(start, key_update, episodes, lambda observation: agent.value(state, observation))
+        modes[source] = Mode(int(metrics.mode))
+    np.testing.assert_array_equal(episodes.discounted_return[episodes.mask], 1.0)
+    assert modes == {"critic": Mode.TARGET, "return": Mode.REWARD}

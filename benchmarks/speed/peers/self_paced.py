@@ -1,7 +1,7 @@
 """Self-paced teacher of Klink et al. (2021), Section 5, with SciPy's `trust-constr`, as the published results used it.
 
 The rule (K_alpha, zeta): maximise the importance-weighted mean value minus alpha KL(p || target), subject to
-KL(old || p) <= epsilon. Constants are those of the 3-D point mass with PPO. The published code took its gradients from
+KL(old || p) <= epsilon. Constants are those of the 3-D point mass. The published code took its gradients from
 automatic differentiation in PyTorch; here they are analytic, in NumPy, which is faster.
 """
 
@@ -19,8 +19,6 @@ from benchmarks.speed.peers.point_mass import CONTEXT_LOWER, CONTEXT_UPPER
 
 INITIAL = gaussian.from_std(np.array([0.0, 4.25, 2.0]), np.array([2.0, 1.875, 1.0]))
 TARGET = gaussian.from_std(np.array([2.5, 0.5, 0.0]), np.array([0.004, 0.00375, 0.002]))
-OFFSET = 10  # K_alpha, in teacher updates
-KL_PROPORTION = 1.6  # zeta
 MAX_ALPHA = 1e5
 MAX_KL = 0.05  # epsilon
 STD_FLOOR = np.array([0.2, 0.1875, 0.1])
@@ -37,10 +35,17 @@ class Episode(NamedTuple):
 
 
 class SelfPacedTeacher:
-    """Moves the context distribution from what the agent can do to the target."""
+    """Moves the context distribution from what the agent can do to the target.
 
-    def __init__(self) -> None:
+    Args:
+        offset: K_alpha, in teacher updates.
+        kl_proportion: zeta.
+    """
+
+    def __init__(self, offset: int, kl_proportion: float) -> None:
         self.parameters = INITIAL
+        self._offset = offset
+        self._kl_proportion = kl_proportion
         self._updates = 0
 
     def sample(self, generator: np.random.Generator) -> Vector:
@@ -53,8 +58,8 @@ class SelfPacedTeacher:
         self._updates += 1
         target_kl, _ = gaussian.kl_to_target(self.parameters, TARGET)
         alpha = 0.0
-        if self._updates >= OFFSET:
-            alpha = min(MAX_ALPHA, KL_PROPORTION * max(0.0, mean_return) / max(1e-10, target_kl))
+        if self._updates >= self._offset:
+            alpha = min(MAX_ALPHA, self._kl_proportion * max(0.0, mean_return) / max(1e-10, target_kl))
         self.parameters = solve(self.parameters, contexts, values, alpha, floored=target_kl > STD_FLOOR_KL)
 
 

@@ -1,0 +1,88 @@
+"""Every learner and every teacher: a lane is the single run, and a resumed run is the undisturbed one."""
+
+import dataclasses
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+import spjax
+from spjax.agents import SAC, TRPO
+from spjax.training.checkpoint import without_keys
+from spjax.training.program import Program
+from spjax.training.train import restore
+from tests.training.conftest import TINY, tiny
+
+AGENTS = {
+    "ppo": TINY,
+    "trpo": TRPO(num_envs=4, num_steps=64, hidden=(8,), value_batch=64, cg_iterations=3),
+    "sac": SAC(num_envs=4, num_steps=64, hidden=(8,), batch_size=8, replay_size=400, learning_starts=100),
+}
+TEACHERS = {
+    "alp-gmm": {
+        "num_rollouts": 10,
+        "max_components": 3,
+        "store_capacity": 540,
+        "window_capacity": 16,
+        "buffer_size": 40,
+    },
+    "goal-gan": {
+        "num_rollouts": 4,
+        "generator_hidden": (8,),
+        "discriminator_hidden": (8,),
+        "train_iterations": 5,
+        "pretrain_iterations": 5,
+    },
+    "self-paced": {"warmup": 1, "buffer_size": 32},
+    "self-paced-gaussian": {"warmup": 1, "buffer_size": 32},
+}
+METHODS = [
+    ("trpo", "alp-gmm", None),
+    ("sac", "goal-gan", None),
+    ("ppo", "self-paced-gaussian", None),
+    ("sac", "self-paced", "bound"),
+    ("trpo", "default", None),
+    ("sac", "random", None),
+]
+
+
+def method(agent, teacher, schedule, **changes):
+    config = spjax.preset("point-mass-2d", agent, teacher, schedule)
+    return tiny(
+        agent=AGENTS[agent],
+        teacher=dataclasses.replace(config.teacher, **TEACHERS.get(teacher, {})),
+        agent_name=agent,
+        teacher_name=teacher,
+        num_iterations=4,
+        seeds=(1, 2),
+        **changes,
+    )
+
+
+def leaves(folder):
+    _, program, states = restore(folder)
+    return jax.tree.leaves(program.to_host(without_keys(states)))
+
+
+@pytest.mark.parametrize(("agent", "teacher", "schedule"), METHODS)
+def test_a_lane_is_the_single_run_and_a_resumed_run_the_undisturbed_one(agent, teacher, schedule, tmp_path):
+    config = method(agent, teacher, schedule)
+    whole = spjax.train(config, tmp_path / "whole", progress=False)
+    undisturbed = leaves(whole)
+    assert not any(np.isnan(leaf).any() for leaf in undisturbed if leaf.dtype.kind == "f")
+
+    cut = tmp_path / "cut"
+    shutil.copytree(whole, cut)
+    (cut / "summary.json").unlink()
+    shutil.rmtree(cut / "checkpoints" / "000004")
+    for a, b in zip(undisturbed, leaves(spjax.resume(cut, progress=False)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+    single = Program.of(dataclasses.replace(config, seeds=(2,)).experiments())
+    chunk, _ = single.compile(config.evaluate_every)
+    states = single.init([2])
+    for _ in range(2):
+        states, _, _ = chunk(states, 2)
+    for a, b in zip(undisturbed, jax.tree.leaves(single.to_host(without_keys(states))), strict=True):
+        np.testing.assert_array_equal(a[1], b[0])
