@@ -66,7 +66,7 @@ def content(folder):
         (["train", "--seeds", "2"], "train needs an environment first: point-mass-3d or point-mass-2d"),
         (["train", "point-mass-3"], "unknown environment 'point-mass-3'; did you mean 'point-mass-3d'?"),
         (["train", P3D, "--agent", "pp"], "unknown agent 'pp'; did you mean 'ppo'?"),
-        (["train", P3D, "--agent"], "--agent needs 'ppo', got nothing"),
+        (["train", P3D, "--agent"], "--agent needs 'ppo' or 'trpo' or 'sac', got nothing"),
         (["train", P3D, "--teacher=self-pace"], "unknown teacher 'self-pace'; did you mean 'self-paced'?"),
         (["train", P3D, "--variant", "artcle"], "unknown variant 'artcle'; did you mean 'article'?"),
         (["train", P3D, "--teacher.schedule", "bond"], "unknown schedule 'bond'; did you mean 'bound'?"),
@@ -374,7 +374,7 @@ def test_the_help_shows_the_settings_of_the_chosen_types_with_comments_and_defau
     printed = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "--teacher.max-kl FLOAT epsilon, nats an update (default: 0.05)" in printed
     assert "--agent.hidden INT ... of both networks (default: 64 64)" in printed
-    assert "A sweep may vary learning_rate, discount," in printed
+    assert "A sweep may vary discount, gae_lambda," in printed
     with pytest.raises(SystemExit, match="0"):
         main(["train", P3D, "--teacher", "random", "--help"])
     assert "--teacher.max-kl" not in capsys.readouterr().out
