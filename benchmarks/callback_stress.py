@@ -1,0 +1,81 @@
+"""Can the physics callback lock up? ``python -m benchmarks.callback_stress`` runs it long enough to find out.
+
+Compiled rollouts of an arm with a small policy, one after another: all slots on one device, then two lanes of as many slots
+on each device, mapped one after another as a sweep does it. A lock-up ends the process with the stacks of all threads.
+"""
+
+import faulthandler
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array
+from spjax.envs.physics import Physics, PhysicsState, make
+
+from spjax.training.program import use_all_cores
+from tests.envs.physics import scenes
+
+PATIENCE = 120  # s without a finished rollout
+
+
+def main(rollouts: int = 1000, slots: int = 800, steps: int = 2) -> None:
+    """Runs the rollouts and prints how long they took.
+
+    Args:
+        rollouts: in a row, for each of the two arrangements.
+        slots: instances that a callback steps together.
+        steps: control steps a rollout.
+    """
+    use_all_cores()
+    physics = make(scenes.SCENE, "native")
+    mesh = Mesh(np.asarray(jax.devices()), ("lanes",))
+    lanes = jax.vmap(lambda key: thrown_balls(physics, key, slots))(jax.random.split(jax.random.key(0), 2 * mesh.size))
+
+    def lane(states: PhysicsState) -> PhysicsState:
+        return rollout(physics, states, steps)
+
+    mapped = jax.shard_map(
+        lambda lanes: jax.lax.map(lane, lanes), mesh=mesh, in_specs=P("lanes"), out_specs=P("lanes"), check_vma=False
+    )
+    _repeat("one device", jax.jit(lane), jax.tree.map(lambda leaf: leaf[0], lanes), rollouts)
+    lanes = jax.device_put(lanes, NamedSharding(mesh, P("lanes")))
+    _repeat(f"two lanes on each of {mesh.size} devices", jax.jit(mapped), lanes, rollouts)
+
+
+def rollout(physics: Physics, states: PhysicsState, steps: int) -> PhysicsState:
+    """Returns instances [slot, ...] after some control steps of a random policy network."""
+    model = physics.compiled.model
+    key_in, key_out = jax.random.split(jax.random.key(1))
+    weights_in = jax.random.normal(key_in, (model.nq, 64))
+    weights_out = jax.random.normal(key_out, (64, 2)) / 8
+
+    def control_step(states: PhysicsState, _: None) -> tuple[PhysicsState, None]:
+        actions = jnp.tanh(jnp.tanh(states.qpos @ weights_in) @ weights_out)
+        return jax.vmap(lambda state, action: physics.step(state, scenes.control(action)))(states, actions), None
+
+    return jax.lax.scan(control_step, states, length=steps)[0]
+
+
+def thrown_balls(physics: Physics, key: Array, slots: int) -> PhysicsState:
+    """Returns instances [slot, ...] whose balls fly in all directions."""
+    velocities = jax.random.normal(key, (slots, 3))
+    return jax.vmap(lambda velocity: scenes.start(physics, jnp.asarray([1.5, 0.0, 1.0]), velocity))(velocities)
+
+
+def _repeat(name: str, function: jax.stages.Wrapped, states: PhysicsState, rollouts: int) -> None:
+    start = time.perf_counter()
+    for count in range(rollouts):
+        faulthandler.dump_traceback_later(PATIENCE, exit=True)
+        after = jax.block_until_ready(function(states))
+        faulthandler.cancel_dump_traceback_later()
+        if bool(after.failed.any()):
+            raise RuntimeError(f"rollout {count} has failed instances")
+    print(f"{name}: {rollouts} rollouts in {time.perf_counter() - start:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

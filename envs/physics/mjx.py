@@ -1,0 +1,87 @@
+"""The engine for accelerators: MuJoCo in JAX (MJX), or in Warp.
+
+On CPU it is for comparison: its constraint solver factorises matrices inside a loop, which large vmapped batches on few cores
+can bring to a standstill.
+"""
+
+import contextlib
+import dataclasses
+import importlib.util
+import io
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+from spjax.envs.physics.base import LIMIT, Advanced, Physics
+
+with contextlib.redirect_stdout(io.StringIO()):  # it tells every user that Warp is not installed
+    from mujoco import mjx
+
+WARP_CONTACTS = 2**17  # Warp reserves room for the contacts of all instances together
+WARP_CONSTRAINTS = 128  # and for the constraint rows of one
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Mjx(Physics):
+    """A scene that MJX runs."""
+
+    implementation: str  # "jax" or "warp"
+    model: Any = dataclasses.field(init=False)
+    blank: Any = dataclasses.field(init=False)  # the MJX data that states are put into
+
+    def __post_init__(self) -> None:
+        sizes = {}
+        if self.implementation == "warp":
+            self._check_warp()
+            sizes = {"naconmax": WARP_CONTACTS, "njmax": WARP_CONSTRAINTS}
+        try:
+            with jax.ensure_compile_time_eval():
+                model = mjx.put_model(self.compiled.model, impl=self.implementation)
+                blank = mjx.make_data(self.compiled.model, impl=self.implementation, **sizes)
+        except NotImplementedError as error:
+            raise ValueError(f"MJX cannot run this scene: {' '.join(str(error).split())}") from error
+        # On no device: the engine outlives a change of devices and of precision.
+        object.__setattr__(self, "model", jax.tree.map(np.asarray, model))
+        object.__setattr__(self, "blank", jax.tree.map(np.asarray, blank))
+
+    def _check_warp(self) -> None:
+        if importlib.util.find_spec("warp") is None:
+            raise ValueError("the physics engine 'warp' needs warp-lang: pip install 'mujoco-mjx[warp]'")
+        for name, _, is_state, _ in self.compiled.split_fields(self.compiled.field_values()):
+            if not is_state:
+                raise ValueError(
+                    f"the physics engine 'warp' has no {name!r} of an instance's own; use 'mjx' or 'native'"
+                )
+
+    def _advance(
+        self,
+        core: Float[Array, " core"],
+        control: Float[Array, " nu"],
+        fields: tuple[Float[Array, "object width"], ...],
+        ended: Bool[Array, ""],
+    ) -> Advanced:
+        model, data = jax.tree.map(jnp.asarray, (self.model, self.blank))
+        for name, rows, is_state, value in self.compiled.split_fields(fields):
+            if is_state:
+                data = data.replace(**{name: getattr(data, name).at[rows].set(value)})
+            else:
+                model = model.replace(**{name: getattr(model, name).at[rows].set(value)})
+        data = data.replace(ctrl=control)
+        names = ("qpos", "qvel", "act", "qacc_warmstart")
+        ends = np.cumsum(self._sizes())[:-1]
+
+        def substep(carry: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
+            core, contacts = carry
+            parts = dict(zip(names, jnp.split(core, ends), strict=True))
+            after = mjx.step(model, data.replace(**parts))
+            touched = after.sensordata[self.compiled.columns] > 0
+            moved = jnp.concatenate([getattr(after, name) for name in names])
+            still = contacts.any()
+            found = (touched[:, None] & self.compiled.groups).any(axis=0)
+            return (jnp.where(still, core, moved), jnp.where(still, contacts, found)), None
+
+        none = jnp.zeros(len(self.compiled.scene.contacts), bool)
+        (core, contacts), _ = jax.lax.scan(substep, (core, none), length=self.compiled.scene.substeps)
+        return core, contacts, ~(jnp.abs(core) < LIMIT).all()
