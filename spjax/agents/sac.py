@@ -93,19 +93,11 @@ class SAC:
         }
         if self.critic == "state-value":
             params["value"] = Value(self.hidden, None).init(keys[3], observation)
-        zero = jnp.zeros(1)
-        row = Rows(
-            observation=observation[None],
-            action=action[None],
-            reward=zero,
-            next_observation=observation[None],
-            goes_on=zero,
-        )
         return SACState(
             params=params,
             target=self._slow(params),
             optimiser=_ADAM.init(ravel_pytree(params)[0]),
-            replay=Replay.empty(self.replay_size, row),
+            replay=Replay.empty(self.replay_size, _blank(env)),
         )
 
     def act(
@@ -252,10 +244,7 @@ class SAC:
         )
 
     def _unpacked(self, env: Env, rows: Float[Array, "row column"]) -> Rows:
-        observation, action = jnp.zeros((1, env.observation_size)), jnp.zeros((1, len(env.action_lower)))
-        one = jnp.zeros(1)
-        like = Rows(observation=observation, action=action, reward=one, next_observation=observation, goes_on=one)
-        unpacked: Rows = packed(like)[1](rows)
+        unpacked: Rows = packed(_blank(env))[1](rows)
         return unpacked
 
     def _policy_network(self, env: Env) -> SquashedPolicy:
@@ -314,6 +303,16 @@ class SACMetrics:
     temperature: Float[Array, ""]
     num_updates: Array
     num_failed: Array  # environment slots that ended non-finite
+
+
+def _blank(env: Env) -> Rows:
+    """Returns one row of zeros, for its shapes."""
+    observation, action, number = (
+        jnp.zeros((1, env.observation_size)),
+        jnp.zeros((1, len(env.action_lower))),
+        jnp.zeros(1),
+    )
+    return Rows(observation=observation, action=action, reward=number, next_observation=observation, goes_on=number)
 
 
 def _to_box(env: Env, action: Float[Array, "*batch action"]) -> Float[Array, "*batch action"]:

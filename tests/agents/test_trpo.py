@@ -15,7 +15,7 @@ from spjax.agents.on_policy import Batch
 from spjax.agents.rollout import init_slots
 from spjax.agents.trpo import conjugate_gradient, gaussian_kl
 from tests.agents.learning import train
-from tests.probe import ConstantReward, DelayedReward, EndlessReward, MatchContext
+from tests.probe import ConstantReward, MatchContext
 
 SMALL = TRPO(
     num_envs=32,
@@ -27,26 +27,6 @@ SMALL = TRPO(
     value_batch=64,
     fisher_stride=1,
 )
-
-
-def test_the_value_of_a_constant_reward_is_that_reward(key):
-    state, _ = train(SMALL, ConstantReward(), key, 30)
-    np.testing.assert_allclose(SMALL.value(state, jnp.array([[0.3, 0.0], [-0.8, 0.0]])), 1.0, atol=0.03)
-
-
-def test_a_delayed_reward_is_discounted_once(key):
-    state, _ = train(SMALL, DelayedReward(), key, 40)
-    np.testing.assert_allclose(SMALL.value(state, jnp.array([[0.3, 0.0], [0.3, 1.0]])), [0.9, 1.0], atol=0.04)
-
-
-CUT = np.mean([(1 - 0.9**steps) / 0.1 for steps in range(1, 6)])  # the observation does not tell the time
-
-
-@pytest.mark.parametrize(("bootstrap", "expected"), [(True, 10.0), (False, CUT)])
-def test_a_time_limit_bootstraps_or_ends_as_the_setting_says(key, bootstrap, expected):
-    agent = SMALL.replace(bootstrap_time_limit=bootstrap, value_learning_rate=1e-2)
-    state, _ = train(agent, EndlessReward(), key, 60)
-    assert float(agent.value(state, jnp.zeros(2))) == pytest.approx(expected, rel=0.06)
 
 
 def test_the_policy_learns_the_action_that_the_context_asks_for(key):
