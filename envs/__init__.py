@@ -1,6 +1,7 @@
 """The tasks of the paper, each written for one instance and vmapped by the caller; imports as ``spjax.envs``."""
 
+from spjax.envs.ball_catching import BallCatching
 from spjax.envs.base import Env, EnvState, make, names
 from spjax.envs.point_mass import PointMass
 
-__all__ = ["Env", "EnvState", "PointMass", "make", "names"]
+__all__ = ["BallCatching", "Env", "EnvState", "PointMass", "make", "names"]

@@ -2,8 +2,8 @@
 
 The context is where the ball is thrown at and from: the angle and radius of a target point around (0, 0, 0.75) m in the plane
 x = 0, and the distance of the throw. The published results differ from the printed text in two points of the reward: the
-ball's velocity is normalised, and the surface normal is the third row of the net's rotation matrix, where the cylinder's axis is
-the third column; ``normal="axis"`` takes the latter.
+ball's velocity is normalised (``unit_velocity=False`` takes it as it is), and the surface normal is the third row of the net's
+rotation matrix, where the cylinder's axis is the third column; ``normal="axis"`` takes the latter.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from spjax.envs import ball_catching_scene as scene
 from spjax.envs import physics
-from spjax.envs.base import Env, EnvState
+from spjax.envs.base import Env, EnvState, register
 
 from spjax.contexts import ContextSpace
 
@@ -30,6 +30,7 @@ class BallCatching(Env):
     """A ball flies towards the arm for half a second or more; touching it with the net is a catch, anything else the end."""
 
     normal: Literal["third-row", "axis"] = "third-row"  # of the net, in the reward
+    unit_velocity: bool = True  # whether the ball's velocity is normalised in the reward
     engine: Literal["native", "mjx", "warp"] | None = None  # of the physics; None for the device's own
 
     name = "ball-catching"
@@ -48,6 +49,8 @@ class BallCatching(Env):
     initial_std = (math.sqrt(1e-3), math.sqrt(1e-3), math.sqrt(0.1))
     target_mean = (0.3375 * math.pi, 0.85, 2.375)
     target_std = (math.sqrt(0.2 * math.pi), math.sqrt(0.15), 1.0)
+    ends = ("missed", "caught")
+    trail = "ball"
 
     def __post_init__(self) -> None:
         if self.normal not in ("third-row", "axis"):
@@ -101,12 +104,22 @@ class BallCatching(Env):
         """Returns the ground and the plane in which balls are caught."""
         return [[(-0.5, 0.0), (4.0, 0.0)], [(0.0, 0.75), (0.0, 1.85)]]
 
+    def physics_scene(self) -> physics.Scene:
+        """Returns the arm, its net and the ball."""
+        return _SCENE
+
+    def mark(self, context: tuple[float, ...]) -> tuple[float, float, float]:
+        """Returns the point that the ball is thrown at."""
+        x, y, z = scene.ball_target(jnp.asarray(context)).tolist()
+        return x, y, z
+
     def _catch_reward(self, state: physics.PhysicsState) -> Float[Array, ""]:
         _, rotation = self._physics.body_pose(state, "net")
         normal = rotation[2] if self.normal == "third-row" else rotation[:, 2]
         velocity = state.qvel[7:]
-        cosine = normal @ velocity / jnp.maximum(jnp.linalg.norm(velocity), 1e-6)
-        return CATCH_REWARD + ALIGNMENT_REWARD * cosine**5
+        if self.unit_velocity:
+            velocity = velocity / jnp.maximum(jnp.linalg.norm(velocity), 1e-6)
+        return CATCH_REWARD + ALIGNMENT_REWARD * (normal @ velocity) ** 5
 
     @property
     def _physics(self) -> physics.Physics:
@@ -125,3 +138,6 @@ _SCENE = physics.Scene(
     substeps=scene.SUBSTEPS,
     contacts=(physics.Contact(("ball",), ("net",)), physics.Contact(("ball",))),
 )
+
+
+register("ball-catching", BallCatching)

@@ -53,7 +53,9 @@ def mjcf() -> str:
   <option timestep="{TIMESTEP}" gravity="0 0 {-GRAVITY}" integrator="Euler" solver="Newton" cone="pyramidal"/>
   <worldbody>
     <light pos="1 -1 4" dir="-0.2 0.2 -1"/>
+    <camera name="side" pos="3.2 -4.5 2.5" xyaxes="0.92 0.4 0 -0.1 0.24 0.97" fovy="35"/>
     <geom name="ground" type="plane" size="4 2 1" solref="-16000 -200" rgba="0.9 0.9 0.9 1"/>
+    <geom name="mount" type="cylinder" fromto="0 0 0 0 0 0.76" size="0.1" contype="0" conaffinity="0" rgba="0.4 0.4 0.44 1"/>
     {arm(net, JOINT_DAMPING, TORQUE_LIMITS)}
     <body name="ball">{slides}<geom name="ball" type="sphere" size="0.02" mass="0.1" rgba="0.8 0.3 0.2 1"/></body>
   </worldbody>

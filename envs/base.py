@@ -11,6 +11,7 @@ from typing import Any
 
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
+from spjax.envs.physics import Scene
 
 from spjax.contexts import ContextSpace
 
@@ -44,6 +45,8 @@ class Env(abc.ABC):
     target_mean: tuple[float, ...]  # published target distribution
     target_std: tuple[float, ...]
     goal: tuple[float, float] | None = None  # a point to mark in pictures of trajectories
+    ends: tuple[str, str] = ("failure", "success")  # what films call an episode's end
+    trail: str | None = None  # the geom of the scene whose way films in space show
 
     @abc.abstractmethod
     def reset(self, key: Array, context: Float[Array, " dim"]) -> EnvState:
@@ -60,6 +63,14 @@ class Env(abc.ABC):
     @abc.abstractmethod
     def scenery(self, context: tuple[float, ...]) -> list[list[tuple[float, float]]]:
         """Returns the polylines (walls) that pictures of trajectories show for one context."""
+
+    def physics_scene(self) -> Scene | None:
+        """Returns the scene that `EnvState.physics` is a `PhysicsState` of, for films in space; None for tasks of the plane."""
+        return None
+
+    def mark(self, context: tuple[float, ...]) -> tuple[float, float, float] | None:
+        """Returns the point of the scene [m] that films mark in one context, or None."""
+        return None
 
 
 _REGISTRY: dict[str, Callable[[], Env]] = {}

@@ -62,8 +62,11 @@ def content(folder):
     [
         (["trian"], "unknown command 'trian'; did you mean train?"),
         (["frobnicate"], "unknown command 'frobnicate'; see spjax --help"),
-        (["train"], "train needs an environment first: point-mass-3d or point-mass-2d"),
-        (["train", "--seeds", "2"], "train needs an environment first: point-mass-3d or point-mass-2d"),
+        (["train"], "train needs an environment first: ball-catching or point-mass-3d or point-mass-2d"),
+        (
+            ["train", "--seeds", "2"],
+            "train needs an environment first: ball-catching or point-mass-3d or point-mass-2d",
+        ),
         (["train", "point-mass-3"], "unknown environment 'point-mass-3'; did you mean 'point-mass-3d'?"),
         (["train", P3D, "--agent", "pp"], "unknown agent 'pp'; did you mean 'ppo'?"),
         (["train", P3D, "--agent"], "--agent needs 'ppo' or 'trpo' or 'sac', got nothing"),
@@ -144,6 +147,11 @@ def content(folder):
             "each setting may be swept once, got teacher.max_kl twice",
         ),
         (["sweep", P3D, "--over", "teacher.max_kl"], "--over needs SETTING=VALUE,VALUE, got 'teacher.max_kl'"),
+        (["train", P3D, "--start", "target"], "start of point-mass-3d must be initial, got 'target'"),
+        (
+            ["train", "ball-catching", "--teacher.initial-mean", "1", "1", "1"],
+            "unknown flag --teacher.initial-mean; see spjax train ball-catching --help",
+        ),
         (["resume"], "resume needs a folder, got nothing"),
         (["resume", "nowhere"], "there is no run folder nowhere"),
         (
@@ -304,6 +312,18 @@ def test_the_preset_is_the_default_of_every_setting(captured_config):
     config, _, _ = captured_config("train", P3D, "--variant", "article")
     assert (config.env.force_gain, config.agent.max_grad_norm, config.teacher.offset) == (1.0, 0.5, 11)
     assert (config.num_iterations, config.evaluate_every, config.seeds) == (400, 5, (1,))
+
+
+def test_curricula_start_where_the_flag_says(captured_config):
+    aim = ("--target-mean", "1.0", "0.8", "2.0", "--no-hold-position", "--env.engine", "native")
+    config, _, _ = captured_config("train", "ball-catching", *aim)
+    assert config.start == "target"
+    assert config.teacher.initial_mean == config.teacher.target_mean == config.target_mean == (1.0, 0.8, 2.0)
+    assert config.teacher.offset == 50
+    assert (config.hold_position, config.env.engine) == (False, "native")
+    config, _, _ = captured_config("train", "ball-catching", "--start", "initial", *aim)
+    assert config.start == "initial"
+    assert (config.teacher.initial_mean, config.teacher.offset) == ((0.68, 0.9, 0.85), 0)
 
 
 def test_a_sweep_is_the_grid_of_its_values(captured_config):

@@ -11,21 +11,24 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.paper import figure_point_mass, figure_trade_off, table_1, table_2
+from benchmarks.paper import figure_ball_catching, figure_point_mass, figure_trade_off, table_1, table_2
 from benchmarks.paper.blocks import Block, time_left
-from benchmarks.paper.cells import AGENTS, ENVS, Cell
+from benchmarks.paper.cells import AGENTS, Cell
 from benchmarks.paper.records import finished_runs
 from benchmarks.paper.runner import Plan, status_lines, train
 from spjax.cli.report import frozen_lanes
 from spjax.training.train import Interrupted
 
-EXPERIMENTS = {module.NAME: module for module in (table_1, table_2, figure_point_mass, figure_trade_off)}
+_MODULES = (table_1, table_2, figure_point_mass, figure_trade_off, figure_ball_catching)
+EXPERIMENTS = {module.NAME: module for module in _MODULES}
+ENVS = tuple(dict.fromkeys(cell.env for module in _MODULES for cell in module.CELLS))
 RESULTS = Path(__file__).parents[1] / "results"
 EXAMPLES = """examples:
   python -m benchmarks.paper table-1 table-2                          everything in both tables, 20 seeds
   python -m benchmarks.paper table-1 --agents sac --seeds 10          SAC with 10 seeds first
   python -m benchmarks.paper table-1 --agents sac --seeds 20          then the other 10, in folders of their own
   python -m benchmarks.paper table-1 --only point-mass-2d_ppo_random  one cell
+  python -m benchmarks.paper figure-ball-catching --agents ppo        ball catching with PPO
   python -m benchmarks.paper table-1 table-2 --report-only            how far everything is, and the tables of what is there
 """
 
@@ -70,6 +73,8 @@ def cells_of(names: Sequence[str]) -> list[Cell]:
 def _run(options: argparse.Namespace, console: Console) -> list[str]:
     """Trains and reports; returns what could not be trained."""
     plan = Plan(cells_of(options.names), options.runs, options.seeds)
+    if not any(_wanted(options, cell) for cell in plan.cells):
+        raise ValueError(f"no cell of {', '.join(options.names)} has that task, learner and name")
     blocks = plan.blocks()
     for line in status_lines(blocks):
         _say(console, line)

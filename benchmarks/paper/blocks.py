@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.paper.cells import Cell
-from spjax.analysis.paper import NUM_ITERATIONS
 from spjax.training.run_folder import read_config
 
 
@@ -23,8 +22,8 @@ class Block:
     folder: Path
     seeds: tuple[int, ...]
     state: str  # "finished", "to be resumed", "to be trained"
+    num_iterations: int
     iteration: int = 0
-    num_iterations: int = NUM_ITERATIONS
     wall_seconds: float | None = None  # of a finished run that was not interrupted
 
     @property
@@ -50,7 +49,8 @@ def blocks_of(cell: Cell, runs: Path, num_seeds: int) -> list[Block]:
     missing = tuple(seed for seed in range(1, num_seeds + 1) if seed not in present)
     if missing:
         name = f"{cell.name}_seeds-{missing[0]}-{missing[-1]}" if blocks else cell.name
-        blocks.append(Block(cell, runs / name, missing, "to be trained"))
+        num_iterations = cell.config(missing).num_iterations
+        blocks.append(Block(cell, runs / name, missing, "to be trained", num_iterations))
     return blocks
 
 
@@ -58,7 +58,7 @@ def _read(cell: Cell, folder: Path) -> Block:
     """Returns what a run folder holds."""
     found = read_config(folder)
     wanted = cell.config(found.seeds)
-    parts = ("env", "agent", "teacher", "target", "over", "num_iterations")
+    parts = ("env", "agent", "teacher", "target", "hold_position", "over", "num_iterations")
     different = [part for part in parts if getattr(found, part) != getattr(wanted, part)]
     if different:
         raise ValueError(f"{folder} was trained with other settings ({', '.join(different)}); move it away")

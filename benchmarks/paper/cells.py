@@ -1,7 +1,8 @@
-"""The cells of the published comparison on the point mass: one learner and curriculum on one task, with its seeds.
+"""The cells of the published comparisons: one learner and curriculum on one task, with its seeds.
 
 Presets have the hyperparameters of the released code, with which the published numbers most plausibly came about. Where the
-paper prints others for ALP-GMM and GoalGAN, a second cell has those; its name ends in ``_printed``.
+paper prints others for ALP-GMM and GoalGAN on the point mass, a second cell has those; its name ends in ``_printed``. What
+the paper marks with an asterisk ends in ``_starred``.
 """
 
 import dataclasses
@@ -13,7 +14,7 @@ from spjax.analysis.curricula import CURRICULA, Curriculum
 from spjax.presets.point_mass import ALP_GMM, GOAL_GAN
 from spjax.training.config import RunConfig
 
-ENVS = ("point-mass-3d", "point-mass-2d")
+ENVS = ("point-mass-3d", "point-mass-2d")  # of the tables
 AGENTS = ("trpo", "ppo", "sac")
 PRINTED_SUFFIX = "printed"
 
@@ -32,7 +33,9 @@ class Cell:
     @property
     def name(self) -> str:
         """The name of the run folder."""
-        parts = (self.env, self.agent, self.curriculum.teacher, self.curriculum.schedule, self.suffix)
+        curriculum = self.curriculum
+        starred = "starred" if curriculum.starred else ""
+        parts = (self.env, self.agent, curriculum.teacher, curriculum.schedule, starred, self.suffix)
         return "_".join(part for part in parts if part)
 
     @property
@@ -40,15 +43,29 @@ class Cell:
         """Whether the hyperparameters are those that the paper prints, not those of the released code."""
         return self.suffix == PRINTED_SUFFIX
 
+    @property
+    def starred_settings(self) -> dict[str, Any]:
+        """What the paper's asterisk changes: Default lacks the cloned policy, the others start at the initial contexts."""
+        if not self.curriculum.starred:
+            return {}
+        return {"hold_position": False} if self.curriculum.teacher == "default" else {"start": "initial"}
+
     def config(self, seeds: Sequence[int]) -> RunConfig:
         """Returns what to train.
 
         Raises:
             ValueError: there is no such preset.
         """
-        config = spjax.preset(self.env, self.agent, self.curriculum.teacher, self.curriculum.schedule)
-        teacher = dataclasses.replace(config.teacher, **self.teacher_settings)
-        return dataclasses.replace(config, teacher=teacher, seeds=tuple(seeds), over=dict(self.over))
+        method = (self.env, self.agent, self.curriculum.teacher, self.curriculum.schedule)
+        starred = self.starred_settings
+        config = spjax.preset(*method, start=starred.get("start"))
+        return dataclasses.replace(
+            config,
+            teacher=dataclasses.replace(config.teacher, **self.teacher_settings),
+            hold_position=starred.get("hold_position", config.hold_position),
+            seeds=tuple(seeds),
+            over=dict(self.over),
+        )
 
 
 _ALP_GMM = ("random_fraction", "num_rollouts", "buffer_size")

@@ -7,7 +7,7 @@ from benchmarks.paper.blocks import Block
 from benchmarks.paper.cells import Cell
 from spjax.analysis.pool import pool
 from spjax.analysis.results import Record, records_of_run, write_records
-from spjax.analysis.run import Run, load_run
+from spjax.analysis.run import Run, Setting, load_run
 
 Runs = Mapping[str, Run]  # name of a cell -> its finished seeds
 
@@ -31,8 +31,8 @@ def records_of(experiment: str, cells: Iterable[Cell], runs: Runs, threshold: fl
     ]
 
 
-def _settings(cell: Cell) -> dict[str, float]:
-    return {f"teacher.{name}": value for name, value in cell.teacher_settings.items()}
+def _settings(cell: Cell) -> dict[str, Setting]:
+    return cell.starred_settings | {f"teacher.{name}": value for name, value in cell.teacher_settings.items()}
 
 
 def better(cells: Sequence[Cell], runs: Runs) -> Cell | None:
@@ -43,7 +43,16 @@ def better(cells: Sequence[Cell], runs: Runs) -> Cell | None:
 
 def final_return(run: Run) -> Record:
     """Returns the record of the final discounted return of a run in which nothing is swept."""
-    return next(record for record in records_of_run(run, "") if record["metric"] == "discounted_return")
+    return _final(run, "discounted_return")
+
+
+def final_success_rate(run: Run) -> Record:
+    """Returns the record of the final success rate of a run in which nothing is swept."""
+    return _final(run, "success_rate")
+
+
+def _final(run: Run, metric: str) -> Record:
+    return next(record for record in records_of_run(run, "") if record["metric"] == metric)
 
 
 def write_report(results: Path, name: str, records: Sequence[Record], text: str) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from benchmarks.paper.cells import AGENTS, ENVS, cells_of, comparison
 from benchmarks.paper.records import Runs, better, final_return, records_of, write_report
-from spjax.analysis.curricula import CURRICULA
-from spjax.analysis.paper import PAPER, Method
+from spjax.analysis.curricula import CURRICULA, Curriculum
+from spjax.analysis.paper import PAPER, Estimate, Method
 from spjax.analysis.results import Record
 from spjax.analysis.statistics import leaders
 from spjax.analysis.tables import (
@@ -68,20 +68,22 @@ def _table(env: str, chosen: Chosen, usual_seeds: int) -> str:
 def _columns(env: str, agent: str, chosen: Chosen, usual_seeds: int) -> tuple[list[str], list[str]]:
     """Returns the cells of one learner: ours and the paper's."""
     entries = [chosen.get((env, agent, row)) for row in range(len(CURRICULA))]
-    bold = best_in_print([None if entry is None else entry[0] for entry in entries])
+    bold = best_in_print([None if entry is None else entry[0] for entry in entries], CURRICULA)
     ours = [
         OPEN if entry is None else _ours(*entry, leads, usual_seeds) for entry, leads in zip(entries, bold, strict=True)
     ]
-    methods = [Method(env, agent, curriculum.teacher, curriculum.schedule) for curriculum in CURRICULA]
-    paper = [_paper(method, entry and entry[0]) for method, entry in zip(methods, entries, strict=True)]
+    printed = [PAPER.get(Method(env, agent, curriculum.teacher, curriculum.schedule)) for curriculum in CURRICULA]
+    paper = [
+        paper_text(known and known.final, entry and entry[0], 2) for known, entry in zip(printed, entries, strict=True)
+    ]
     return ours, paper
 
 
-def best_in_print(records: Sequence[Record | None]) -> list[bool]:
-    """Says which curricula are bold, in the order of CURRICULA; those not in the paper never are."""
+def best_in_print(records: Sequence[Record | None], curricula: Sequence[Curriculum]) -> list[bool]:
+    """Says which curricula are bold, the best and what does not differ from it; those not in the paper never are."""
     samples = [
         finite_values(record) if record and curriculum.in_paper else []
-        for record, curriculum in zip(records, CURRICULA, strict=True)
+        for record, curriculum in zip(records, curricula, strict=True)
     ]
     return leaders(samples, SIGNIFICANCE)
 
@@ -93,9 +95,9 @@ def _ours(record: Record, printed: bool, bold: bool, usual_seeds: int) -> str:
     return text + ("†" if printed else "") + ("" if seeds == usual_seeds else f" ({seeds} seeds)")
 
 
-def _paper(method: Method, ours: Record | None) -> str:
+def paper_text(printed: Estimate | None, ours: Record | None, digits: int) -> str:
     """Returns the published value and how ours compares with it."""
-    if method not in PAPER:
+    if printed is None:
         return "–"
-    text = estimate_text(*PAPER[method].final, 2)
+    text = estimate_text(*printed, digits)
     return text if ours is None else f"{text} (p {p_text(p_against_paper(ours))})"

@@ -66,11 +66,11 @@ def report(runs: Runs, results: Path) -> str:
     return write_report(results, NAME, records, markdown(HEADER, 3, rows) + NOTES)
 
 
-def pair_of(cells: Sequence[Cell], runs: Runs) -> Pair:
+def pair_of(cells: Sequence[Cell], runs: Runs, experiment: str = NAME) -> Pair:
     """Returns the records of both schedules of one learner and task; the threshold follows from their final returns."""
     means = [final_return(runs[cell.name])["mean"] for cell in cells]
     threshold = FRACTION * min(mean for mean in means if mean is not None)
-    records = records_of(NAME, cells, runs, threshold)
+    records = records_of(experiment, cells, runs, threshold)
     return Pair(
         [record for record in records if record["metric"] == "discounted_return"],
         [

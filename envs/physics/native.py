@@ -153,7 +153,7 @@ class Simulations:
 
     def _run(self, ids: Int[np.ndarray, " some"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns core, contacts and failure of some instances after a control step."""
-        some, all_of_them = np.arange(ids.size), ids.size == len(self._cores)
+        all_of_them = ids.size == len(self._cores)
         cores, sensors = self._cores[: ids.size], self._sensors[: ids.size]
         record = {_CORE_BITS: cores, "sensordata": sensors}
         stopped = np.zeros(len(self._cores), bool)
@@ -161,12 +161,23 @@ class Simulations:
             self._batch.rollout(cores.shape[1], record=tuple(record), ids=None if all_of_them else ids, out=record)
         except mujoco.batch.SimulationError as error:
             stopped[error.ids] = True
-        touched = (sensors[..., self._compiled.columns] > 0) @ self._compiled.groups  # instance, substep, contact
-        hit = touched.any(axis=2)
-        last = np.where(hit.any(axis=1), hit.argmax(axis=1), cores.shape[1] - 1)
-        core = cores[some, last]
+        core = cores[:, -1].copy()
+        contacts = np.zeros((ids.size, self._compiled.groups.shape[1]), bool)
+        found = sensors[..., self._compiled.columns] > 0  # instance, substep, pair
+        hits, first = _first_hits(found)
+        core[hits] = cores[hits, first]
+        contacts[hits] = found[hits, first] @ self._compiled.groups
         failed = stopped[ids] | self._batch.warning[ids, :, 1].any(axis=1) | ~(np.abs(core) < LIMIT).all(axis=1)
-        return core, touched[some, last], failed
+        return core, contacts, failed
+
+
+def _first_hits(
+    found: Bool[np.ndarray, "instance substep pair"],
+) -> tuple[Int[np.ndarray, " hit"], Int[np.ndarray, " hit"]]:
+    """Returns which instances have a contact in any substep, and the first of these substeps."""
+    instances, substeps, _ = np.nonzero(found)  # sorted by instance, then substep
+    hits, position = np.unique(instances, return_index=True)
+    return hits, substeps[position]
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_char_p)

@@ -59,6 +59,12 @@ class OnPolicy:
         """Returns actions drawn from the policy, unclipped."""
         return gaussian_sample(key, *self.policy(state.params["policy"], env, observation))
 
+    def deterministic_action(
+        self, policy: Params, env: Env, observation: Float[Array, "*batch observation"]
+    ) -> Float[Array, "*batch action"]:
+        """Returns the means of the policy with these parameters, unclipped."""
+        return self.policy(policy, env, observation)[0]
+
     def value(self, state: Any, observation: Float[Array, "*batch observation"]) -> Float[Array, "*batch"]:
         """Returns the critic's discounted return from these observations."""
         return self.critic(state.params["value"], observation)

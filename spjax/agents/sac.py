@@ -106,6 +106,12 @@ class SAC:
         """Returns actions drawn from the policy, inside the env's box."""
         return _to_box(env, self._draw(state.params["policy"], env, key, observation))
 
+    def deterministic_action(
+        self, policy: Params, env: Env, observation: Float[Array, "*batch observation"]
+    ) -> Float[Array, "*batch action"]:
+        """Returns the squashed means of the policy with these parameters, inside the env's box."""
+        return _to_box(env, jnp.tanh(self._policy(policy, env, observation)[0]))
+
     def value(self, state: "SACState", observation: Float[Array, "*batch observation"]) -> Float[Array, "*batch"]:
         """Returns the soft value of these observations; only the "state-value" critic has one.
 

@@ -10,7 +10,7 @@ from spjax.analysis import statistics
 from spjax.analysis.curves import METRIC_LABELS, SPREAD_LABELS, Series, draw_band, iterations_label, seeds_text
 from spjax.analysis.paper import PAPER
 from spjax.analysis.run import Run, RunConfig
-from spjax.analysis.style import NEUTRAL, legend_below, series_style, styled
+from spjax.analysis.style import DASHES, NEUTRAL, legend_below, series_style, styled
 
 
 class Curriculum(NamedTuple):
@@ -20,11 +20,14 @@ class Curriculum(NamedTuple):
     schedule: str | None
     label: str
     in_paper: bool = True
+    starred: bool = False  # the paper's asterisk in ball catching; see `RunConfig.method`
 
     @property
     def look(self) -> tuple[object, str]:
-        """Colour and line style."""
-        return series_style(CURRICULA.index(self), len(CURRICULA))
+        """Colour and line style; with an asterisk the same colour in another line style."""
+        row = [(other.teacher, other.schedule) for other in CURRICULA].index((self.teacher, self.schedule))
+        color, dashes = series_style(row, len(CURRICULA))
+        return color, DASHES[(row + 2) % len(DASHES)] if self.starred else dashes
 
     @property
     def mathematical_label(self) -> str:
@@ -32,15 +35,20 @@ class Curriculum(NamedTuple):
         return self.label.replace("V_LB", "$V_{LB}$")
 
 
-CURRICULA = (
+ALL_CURRICULA = (
     Curriculum("self-paced", "proportion", "SPDL (ζ)"),
     Curriculum("self-paced", "bound", "SPDL (V_LB)"),
+    Curriculum("self-paced", "proportion", "SPDL* (ζ)", starred=True),
+    Curriculum("self-paced", "bound", "SPDL* (V_LB)", starred=True),
     Curriculum("alp-gmm", None, "ALP-GMM"),
     Curriculum("goal-gan", None, "GoalGAN"),
+    Curriculum("goal-gan", None, "GoalGAN*", starred=True),
     Curriculum("random", None, "Random"),
     Curriculum("default", None, "Default"),
+    Curriculum("default", None, "Default*", starred=True),
     Curriculum("self-paced-gaussian", None, "SPGL", in_paper=False),
 )
+CURRICULA = tuple(curriculum for curriculum in ALL_CURRICULA if not curriculum.starred)
 
 
 def curriculum_of(config: RunConfig) -> Curriculum:
@@ -49,10 +57,12 @@ def curriculum_of(config: RunConfig) -> Curriculum:
     Raises:
         ValueError: it is none of those that are compared.
     """
-    for curriculum in CURRICULA:
-        if (curriculum.teacher, curriculum.schedule) == (config.teacher, config.schedule):
+    method = config.method
+    for curriculum in ALL_CURRICULA:
+        if curriculum[:2] == (method.teacher, method.schedule) and curriculum.starred == method.starred:
             return curriculum
-    raise ValueError(f"{config.teacher!r} is none of {', '.join(curriculum.teacher for curriculum in CURRICULA)}")
+    known = ", ".join(curriculum.label for curriculum in ALL_CURRICULA)
+    raise ValueError(f"{method.teacher!r}{' with an asterisk' if method.starred else ''} is none of {known}")
 
 
 @styled
@@ -84,7 +94,7 @@ def curriculum_curves(panels: Mapping[str, Sequence[Run]]) -> Figure:
     row[0].set_ylabel(METRIC_LABELS["discounted_return"])
     caption = f"{SPREAD_LABELS['standard-error']}, {seeds_text([run for runs in panels.values() for run in runs])}"
     figure.suptitle(caption, x=0.01, ha="left", color=NEUTRAL, fontsize=10)
-    handles = [curves[curriculum] for curriculum in CURRICULA if curriculum in curves]
+    handles = [curves[curriculum] for curriculum in ALL_CURRICULA if curriculum in curves]
     handles.append(
         Line2D([], [], color=NEUTRAL, linestyle=(0, (5, 4)), linewidth=1.2, label="the paper's final return")
     )

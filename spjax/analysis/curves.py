@@ -143,7 +143,7 @@ def _draw_paper(axes: Axes, series: Series, paper: Estimate) -> None:
         linewidth=1.2,
         zorder=3,
         clip_on=False,
-        label=f"paper after {NUM_ITERATIONS}: {paper.mean:.2f} ± {paper.standard_error:.2f}",
+        label=f"paper after {NUM_ITERATIONS[series.run.config.env]}: {paper.mean:.2f} ± {paper.standard_error:.2f}",
     )
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Float
 
 import spjax
 from spjax.analysis import statistics
-from spjax.analysis.paper import LAST_EVALUATED, PAPER, Estimate
+from spjax.analysis.paper import Estimate, published
 from spjax.analysis.run import Group, Run, Setting
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "scipy")
@@ -123,16 +123,15 @@ def records_of_run(run: Run, experiment: str, threshold: float | None = None) ->
     """
     records = []
     for group in run.groups():
-        comparable = not group.settings and run.last_evaluated_iteration >= LAST_EVALUATED
-        published = PAPER.get(run.config.method) if comparable else None
+        printed = None if group.settings else published(run.config.method, run.last_evaluated_iteration)
         for metric in ("discounted_return", "success_rate"):
             curves = run.evaluation_curves(metric, group)
-            paper = published.final if published and metric == "discounted_return" else None
+            paper = printed.final if printed and metric == "discounted_return" else None
             records.append(_record_of_group(run, group, experiment, metric, curves.values[:, -1], paper))
         if threshold is not None:
             curves = run.evaluation_curves("discounted_return", group)
             crossing = statistics.iterations_to_threshold(curves.iterations, curves.values, threshold)
-            paper = published.iterations if published else None
+            paper = printed.iterations if printed else None
             entry = _record_of_group(run, group, experiment, "iterations_to_threshold", crossing.iterations, paper)
             records.append(Record(**{**entry, "threshold": threshold, "never_reached": crossing.never_reached}))
     return records

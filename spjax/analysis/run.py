@@ -58,6 +58,8 @@ class RunConfig:
     teacher: str
     schedule: str | None
     variant: str
+    start: str | None  # distribution that the teacher's contexts start from: "initial", "target", or none
+    hold_position: bool  # whether the policy was cloned to the zero action before training
     settings: dict[str, Any]
     num_iterations: int
     evaluate_every: int  # iterations
@@ -76,8 +78,12 @@ class RunConfig:
 
     @property
     def method(self) -> Method:
-        """The key of this run among the published results."""
-        return Method(self.env, self.agent, self.teacher, self.schedule)
+        """The key of this run among the published results.
+
+        In ball catching the paper stars SPDL and GoalGAN that start at the initial contexts, and Default without cloned policy.
+        """
+        starred = self.start == "initial" if self.teacher != "default" else not self.hold_position
+        return Method(self.env, self.agent, self.teacher, self.schedule, starred and self.env == "ball-catching")
 
 
 @dataclass(frozen=True)
@@ -219,6 +225,7 @@ def _parse_config(raw: dict[str, Any]) -> RunConfig:
         "scenery": tuple(tuple((x, y) for x, y in line) for line in raw["scenery"]),
         "goal": None if raw.get("goal") is None else (raw["goal"][0], raw["goal"][1]),
     }
+    raw = {"start": "initial", "hold_position": False, **raw}  # folders from before there was a choice
     plain = {field.name: raw[field.name] for field in fields(RunConfig) if field.name not in structured}
     return RunConfig(**structured, **plain)
 

@@ -45,9 +45,9 @@ def context_snapshots(run: Run, group: Group, iterations: Sequence[int] = PAPER_
     dim = len(space.names)
     if dim < 2:
         raise ValueError(f"context snapshots need two or more context dimensions, {run.config.env} has {dim}")
-    shown = _available(run, iterations)
-    lanes = _evenly_spaced(group.lanes, NUM_LANES)
-    contexts = _contexts(run, shown, lanes)
+    shown = available(run, iterations)
+    lanes = evenly_spaced(group.lanes, NUM_LANES)
+    contexts = sampled_contexts(run, shown, lanes)
 
     rows = dim - 1
     figure = Figure(figsize=(1.6 * len(shown) + 0.6, 1.75 * rows + 0.8), layout="constrained")
@@ -63,8 +63,7 @@ def context_snapshots(run: Run, group: Group, iterations: Sequence[int] = PAPER_
     for row in range(rows):
         panels[row, 0].set_ylabel(axis_label(space.names[row + 1], space.units[row + 1]))
     figure.supxlabel(axis_label(space.names[0], space.units[0]), fontsize=11)
-    seeds = [run.config.lanes[lane].seed for lane in lanes]
-    handles = [_dot(color, f"seed {seed}") for seed, color in zip(seeds, PALETTE, strict=False)]
+    handles = seed_handles([run.config.lanes[lane].seed for lane in lanes])
     handles.append(Line2D([], [], linestyle="", label="target", **TARGET_LOOK))
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), handletextpad=0.2, columnspacing=1.4)
     return figure
@@ -119,19 +118,20 @@ def draw_paths(axes: Axes, episodes: list[dict[str, Any]], look: dict[str, Any],
         axes.plot(row["x"], row["y"], linewidth=1.0, alpha=opacity, zorder=zorder, **look)
 
 
-def _evenly_spaced(items: Sequence[int], count: int) -> list[int]:
+def evenly_spaced(items: Sequence[int], count: int) -> list[int]:
     """Returns up to ``count`` of the items, the first and the last among them."""
     positions = np.linspace(0, len(items) - 1, min(count, len(items)))
     return [items[round(position)] for position in positions]
 
 
-def _available(run: Run, iterations: Sequence[int]) -> list[int]:
+def available(run: Run, iterations: Sequence[int]) -> list[int]:
+    """Returns those of the iterations that were evaluated, or evenly spaced ones if fewer than three were."""
     evaluated = sorted(set(run.evaluation["iteration"].to_pylist()))
     wanted = [iteration for iteration in iterations if iteration in evaluated]
-    return wanted if len(wanted) > 2 else _evenly_spaced(evaluated, NUM_PANELS)
+    return wanted if len(wanted) > 2 else evenly_spaced(evaluated, NUM_PANELS)
 
 
-def _contexts(
+def sampled_contexts(
     run: Run, iterations: Sequence[int], lanes: Sequence[int]
 ) -> dict[tuple[int, int], Float[np.ndarray, "sample dim"]]:
     """Returns the sampled contexts by lane and iteration."""
@@ -155,8 +155,12 @@ def _draw_frame(axes: Axes, run: Run, dimension: int) -> None:
     axes.plot(target.mean[0], target.mean[dimension], zorder=4, clip_on=False, **TARGET_LOOK)
 
 
-def _dot(color: str, label: str) -> Line2D:
-    return Line2D([], [], marker="o", linestyle="", markersize=5, color=color, label=label)
+def seed_handles(seeds: Sequence[int]) -> list[Line2D]:
+    """Returns the legend entries of up to as many seeds as there are colours."""
+    look: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 5}
+    return [
+        Line2D([], [], color=color, label=f"seed {seed}", **look) for seed, color in zip(seeds, PALETTE, strict=False)
+    ]
 
 
 def draw_ends(axes: Axes, run: Run, episodes: list[dict[str, Any]], scale: float = 1.0) -> list[Line2D]:

@@ -28,6 +28,8 @@ _WORDS = {
     Path: ("a folder", "folders", "FOLDER"),
 }
 
+_UNIONS = (types.UnionType, typing.Union)  # X | None; the latter where X is a Literal
+
 
 @dataclasses.dataclass(frozen=True)
 class Group:
@@ -143,7 +145,7 @@ def _spec(what: str, hint: Any) -> PrimitiveConstructorSpec:
 
 def _convert(hint: Any, tokens: Sequence[str]) -> Any:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is types.UnionType:
+    if origin in _UNIONS:
         return None if list(tokens) == ["None"] else _convert(arguments[0], tokens)
     if origin is tuple:
         if not tokens:
@@ -162,7 +164,7 @@ def _expected(hint: Any) -> str:
         return " or ".join(map(repr, arguments))
     if origin is tuple:
         return _WORDS[arguments[0]][1]
-    return _expected(arguments[0]) if origin is types.UnionType else _WORDS[hint][0]
+    return _expected(arguments[0]) if origin in _UNIONS else _WORDS[hint][0]
 
 
 def _metavar(hint: Any) -> str:
@@ -171,7 +173,7 @@ def _metavar(hint: Any) -> str:
         return "{" + ",".join(arguments) + "}"
     if origin is tuple:
         return f"{_metavar(arguments[0])} ..."
-    return _metavar(arguments[0]) if origin is types.UnionType else _WORDS[hint][2]
+    return _metavar(arguments[0]) if origin in _UNIONS else _WORDS[hint][2]
 
 
 def _spelled(value: Any) -> str:

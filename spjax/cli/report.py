@@ -65,5 +65,6 @@ def _published(folder: Path) -> bool:
     """Says whether the run is the preset's experiment, whatever its seeds."""
     config = read_config(folder)
     schedule = getattr(config.teacher, "schedule", None)
-    base = preset(config.env.name, config.agent_name, config.teacher_name, schedule, config.variant)
-    return all(getattr(config, part) == getattr(base, part) for part in ("env", "agent", "teacher", "target"))
+    base = preset(config.env.name, config.agent_name, config.teacher_name, schedule, config.variant, config.start)
+    parts = ("env", "agent", "teacher", "target", *(() if config.teacher_name == "default" else ("hold_position",)))
+    return all(getattr(config, part) == getattr(base, part) for part in parts)

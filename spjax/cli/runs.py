@@ -73,8 +73,10 @@ def _presets() -> list[str]:
     from spjax.presets import preset_names
 
     return [
-        f"spjax train {env} --agent {agent} --teacher {teacher}" + (f" --teacher.schedule {way}" if way else "")
-        for env, agent, teacher, way in preset_names()
+        f"spjax train {env} --agent {agent} --teacher {teacher}"
+        + (f" --teacher.schedule {way}" if way else "")
+        + (f" --start {start}" if start else "")
+        for env, agent, teacher, way, start in preset_names()
     ]
 
 

@@ -11,13 +11,15 @@ from spjax.cli.cache import keep_compiled_programs
 from spjax.cli.errors import Failure, UsageError, run_continues
 from spjax.cli.flags import Group, parse, read, value_of
 from spjax.cli.report import report
-from spjax.presets import preset
+from spjax.presets import STARTS, preset, starts_of
+from spjax.teachers.gaussian_curriculum import GaussianCurriculum
 from spjax.training import train as training
 from spjax.training.config import AGENTS, TEACHERS, VARIANTS, RunConfig, Setting, traced_settings
 
 MAX_SEEDS = 100_000
 _SHOWN = "point-mass-3d"  # whose settings `spjax train --help` shows
 _AIMS = frozenset({"target_mean", "target_std"})  # the run's flags, which set the teacher's too
+_ORIGINS = {"initial_mean": "target_mean", "initial_std": "target_std"}  # of a teacher that starts at the target
 _ABOUT = {
     "train": "Train every seed of one experiment and draw its pictures.",
     "sweep": "Train a grid of settings, each with every seed, in one compiled program, and draw the pictures.",
@@ -31,6 +33,8 @@ class TrainFlags:
     agent: Literal[tuple(AGENTS)] = "ppo"  # learner; chooses the flags --agent.*
     teacher: Literal[tuple(TEACHERS)] = "self-paced"  # who chooses the tasks; chooses the flags --teacher.*
     variant: Literal[VARIANTS] = "published"  # of the preset: what gave the published results, or the printed text
+    start: Literal[STARTS] = "initial"  # distribution of contexts that a self-paced teacher or GoalGAN starts from
+    hold_position: bool = False  # clone the policy to the zero action before training, or do not
     seeds: str = "1"  # N for the seeds 1 to N, or a list: 3,5,8 (a single one: 5,)
     iterations: int = 0  # of the learner
     evaluate_every: int = 0  # iterations between evaluations, each of which is also a checkpoint
@@ -110,7 +114,9 @@ def _configure(
 ) -> tuple[RunConfig, dict[str, Any]]:
     """Returns what to run and the flags that say how to show it; unknown names are refused before anything is parsed."""
     chosen = {what: value_of(args, f"--{what}") or getattr(flags, what) for what in ("agent", "teacher", "variant")}
-    base = preset(name, schedule=value_of(args, "--teacher.schedule"), **chosen)
+    starts = starts_of(name)
+    from_where = value_of(args, "--start") or starts[0]
+    base = preset(name, schedule=value_of(args, "--teacher.schedule"), start=from_where, **chosen)
     task: Any = base.env
     mean, std = base.target
     start = flags(
@@ -119,17 +125,22 @@ def _configure(
         evaluation_episodes=base.evaluation_episodes,
         target_mean=mean,
         target_std=std,
+        start=starts[0],
+        hold_position=base.hold_position,
     )
+    told = _AIMS | (frozenset(_ORIGINS) if from_where == "target" else frozenset())
     groups = [
         Group("", start),
         Group("env", task, f"Task {name}.", _told_by_name(task)),
         Group("agent", base.agent, f"Learner {base.agent_name}. {_sweepable(base.agent)}"),
-        Group("teacher", base.teacher, f"Curriculum {base.teacher_name}. {_sweepable(base.teacher)}", _AIMS),
+        Group("teacher", base.teacher, f"Curriculum {base.teacher_name}. {_sweepable(base.teacher)}", told),
     ]
     about = _ABOUT[command] + (f" The settings below are those of {name}." if shown.endswith("ENV") else "")
     values = parse(shown, about, groups, args)
     run = values[""]
     aims = {field: run[field] for field in _AIMS if hasattr(base.teacher, field)}
+    if from_where == "target" and isinstance(base.teacher, GaussianCurriculum):
+        aims |= {field: run[aim] for field, aim in _ORIGINS.items()}
     config = dataclasses.replace(
         base,
         env=dataclasses.replace(task, **values["env"]),
@@ -142,6 +153,7 @@ def _configure(
         num_iterations=run["iterations"],
         evaluate_every=run["evaluate_every"],
         evaluation_episodes=run["evaluation_episodes"],
+        hold_position=run["hold_position"],
     )
     return config, run
 

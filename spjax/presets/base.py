@@ -7,12 +7,16 @@ and "article" (the printed text). Each file beside this one lists one environmen
 from collections.abc import Callable, Iterable
 
 from spjax import envs
-from spjax.presets import point_mass
-from spjax.training.config import AGENTS, TEACHERS, VARIANTS, RunConfig, nearest
+from spjax.presets import ball_catching, point_mass
+from spjax.training.config import AGENTS, TEACHERS, VARIANTS, RunConfig, nearest, traced_settings
 
-_BUILDERS: dict[str, Callable[..., RunConfig]] = {
-    "point-mass-3d": point_mass.config,
-    "point-mass-2d": point_mass.config,
+STARTS = ("initial", "target")  # distributions that a curriculum can start from
+
+# environment -> its experiments, and those of STARTS that it has, the default first
+_BUILDERS: dict[str, tuple[Callable[..., RunConfig], tuple[str, ...]]] = {
+    "point-mass-3d": (point_mass.config, point_mass.STARTS),
+    "point-mass-2d": (point_mass.config, point_mass.STARTS),
+    "ball-catching": (ball_catching.config, ball_catching.STARTS),
 }
 
 
@@ -22,6 +26,7 @@ def preset(
     teacher: str = "self-paced",
     schedule: str | None = None,
     variant: str = "published",
+    start: str | None = None,
 ) -> RunConfig:
     """Returns a published experiment; change it with `dataclasses.replace`.
 
@@ -31,6 +36,8 @@ def preset(
         teacher: curriculum name.
         schedule: of the self-paced teacher, "proportion" (its default) or "bound"; None for the others.
         variant: "published" or "article".
+        start: where the contexts of a self-paced teacher or GoalGAN start, at the "initial" or the "target" distribution;
+            None for the first that was published for this environment.
 
     Raises:
         ValueError: an unknown name; the message has the nearest known one.
@@ -44,14 +51,34 @@ def preset(
         _check("schedule", schedule, ("proportion", "bound"))
     elif schedule is not None:
         raise ValueError(f"only the self-paced teacher has a schedule, got schedule {schedule!r} for {teacher!r}")
-    return _BUILDERS[env](env, agent, teacher, schedule, variant)
+    builder, starts = _BUILDERS[env]
+    start = start or starts[0]
+    if start not in starts:
+        raise ValueError(f"start of {env} must be {' or '.join(starts)}, got {start!r}")
+    return builder(env, agent, teacher, schedule, variant, start)
 
 
-def preset_names() -> list[tuple[str, str, str, str | None]]:
-    """Returns (env, agent, teacher, schedule) of every published experiment that can be run."""
+def starts_of(env: str) -> tuple[str, ...]:
+    """Returns the distributions that curricula of this environment can start from, the default first.
+
+    Raises:
+        ValueError: no such environment.
+    """
+    envs.make(env)
+    return _BUILDERS[env][1]
+
+
+def preset_names() -> list[tuple[str, str, str, str | None, str | None]]:
+    """Returns (env, agent, teacher, schedule, start) of every experiment that can be run; start None is the default."""
     teachers: list[tuple[str, str | None]] = [("self-paced", "proportion"), ("self-paced", "bound")]
     teachers += [(name, None) for name in TEACHERS if name != "self-paced"]
-    return [(env, agent, *teacher) for env in _BUILDERS for agent in AGENTS for teacher in teachers]
+    return [
+        (env, agent, *teacher, start)
+        for env, (_, starts) in _BUILDERS.items()
+        for agent in AGENTS
+        for teacher in teachers
+        for start in (None, *(starts[1:] if "initial_mean" in traced_settings(TEACHERS[teacher[0]]) else ()))
+    ]
 
 
 def _check(what: str, name: str, known: Iterable[str]) -> None:

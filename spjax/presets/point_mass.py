@@ -27,6 +27,7 @@ from spjax.agents import PPO, SAC, TRPO
 from spjax.teachers import ALPGMM, GoalGAN, Random, SelfPaced, SelfPacedGaussian, Target, Teacher
 from spjax.training.config import RunConfig
 
+STARTS = ("initial",)  # where the curricula start
 K_ALPHA = {"ppo": 10, "trpo": 20, "sac": 25}
 ZETA = {"ppo": 1.6, "trpo": 1.6, "sac": 1.1}
 
@@ -50,7 +51,7 @@ GOAL_GAN = {
 }
 
 
-def config(env_name: str, agent: str, teacher: str, schedule: str | None, variant: str) -> RunConfig:
+def config(env_name: str, agent: str, teacher: str, schedule: str | None, variant: str, start: str) -> RunConfig:
     """Returns one experiment of the point mass; the names are checked by `spjax.presets.preset`."""
     article = variant == "article"
     env = envs.make(env_name)

@@ -1,4 +1,4 @@
-"""What the self-paced teachers share: a Gaussian that moves at most once an iteration, by the episodes since the last move."""
+"""What the self-paced teachers share: a Gaussian that moves at most once an iteration, by the newest episodes."""
 
 import abc
 from typing import Literal
@@ -25,6 +25,7 @@ class GaussianCurriculum(Teacher):
     initial_std: tuple[float, ...]
     value_source: Literal["critic", "return"] = struct.field(pytree_node=False, default="critic")  # V of a context
     buffer_size: int = struct.field(pytree_node=False, default=256)  # newest episodes that one update may use
+    sliding_window: bool = struct.field(pytree_node=False, default=False)  # False: only episodes since the last update
     warmup: int = 5  # K_offset, iterations before the first update
     performance_bound: float = 3.5  # V_LB, discounted return; not used by the schedule "proportion"
     max_kl: float = 0.05  # epsilon, nats an update
@@ -61,13 +62,13 @@ class GaussianCurriculum(Teacher):
             solver_iterations=record.iterations,
             effective_sample_size=record.effective_sample_size,
             mode=record.mode,
-            dropped_episodes=jnp.maximum(buffer.count - self.buffer_size, 0),
+            dropped_episodes=jnp.maximum(self._unused(buffer, episodes) - self.buffer_size, 0),
             context_mean=distribution.mean,
             context_chol=distribution.chol.reshape(-1),
         )
         state = CurriculumState(
             distribution=distribution,
-            buffer=clear(buffer, due),
+            buffer=buffer if self.sliding_window else clear(buffer, due),
             iteration=state.iteration + 1,
             updates=updates,
             reached=record.reached,
@@ -103,6 +104,10 @@ class GaussianCurriculum(Teacher):
         for field in fields:
             if not getattr(self, field) >= 0:
                 raise ValueError(f"teacher.{field} must be at least 0, got {getattr(self, field)}")
+
+    def _unused(self, buffer: EpisodeBuffer, episodes: Episodes) -> Int[Array, ""]:
+        """Returns how many episodes are new to this update."""
+        return episodes.mask.sum() if self.sliding_window else buffer.count
 
     def _evidence(
         self,
@@ -165,6 +170,6 @@ class CurriculumMetrics:
     solver_iterations: Int[Array, ""]
     effective_sample_size: Float[Array, ""]  # episodes
     mode: Int[Array, ""]  # `Mode`
-    dropped_episodes: Int[Array, ""]  # seen but no longer in the buffer
+    dropped_episodes: Int[Array, ""]  # new ones that found no room in the buffer
     context_mean: Float[Array, " dim"]
     context_chol: Float[Array, " dim_squared"]  # row by row

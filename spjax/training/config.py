@@ -50,6 +50,7 @@ class RunConfig:
     num_iterations: int = 400
     evaluate_every: int = 5  # iterations between evaluations and checkpoints
     evaluation_episodes: int = 50
+    hold_position: bool = False  # start from a policy cloned to zero actions
 
     def check(self) -> None:
         """Checks everything.
@@ -82,6 +83,15 @@ class RunConfig:
         std = self.target_std or getattr(self.teacher, "target_std", ()) or self.env.target_std
         return tuple(mean), tuple(std)
 
+    @property
+    def start(self) -> str | None:
+        """Where the teacher's contexts start: "initial" or "target" distribution; None if it has no such start."""
+        if not hasattr(self.teacher, "initial_mean"):
+            return None
+        target = (self.env.target_mean, self.env.target_std)
+        given = (self.teacher.initial_mean, self.teacher.initial_std)
+        return "target" if given in (target, self.target, (None, None)) else "initial"
+
     def lanes(self) -> list["Lane"]:
         """Returns every run of the sweep: the grid of settings times the seeds, seeds running fastest."""
         grid = [dict(zip(self.over, values, strict=True)) for values in itertools.product(*self.over.values())]
@@ -101,6 +111,7 @@ class RunConfig:
             target=Gaussian.from_std(mean, std),
             env=self.env,
             evaluation_episodes=self.evaluation_episodes,
+            hold_position=self.hold_position,
         )
 
     def _with_settings(self, settings: Mapping[str, Setting]) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from spjax.agents.cloning import hold_position
 from spjax.agents.rollout import Assign, Episodes, Slot, init_slots
 from spjax.contexts import Gaussian
 from spjax.envs.base import Env
@@ -27,13 +28,18 @@ class Experiment:
     target: Gaussian  # contexts of the evaluation
     env: Env = struct.field(pytree_node=False)
     evaluation_episodes: int = struct.field(pytree_node=False, default=50)
+    hold_position: bool = struct.field(pytree_node=False, default=False)  # start from a policy cloned to zero actions
 
     def init(self, key: PRNGKeyArray) -> "RunState":
         """Returns the state before the first iteration."""
         key_run, key_agent, key_teacher, key_slots = jax.random.split(key, 4)
         space = self.env.context_space
         teacher_state = self.teacher.init(key_teacher, space, self.env.observation_size)
-        agent_state = self.agent.init(key_agent, self.env)
+        if self.hold_position:
+            key_agent, key_cloning = jax.random.split(key_agent)
+            agent_state = hold_position(self.agent, self.agent.init(key_agent, self.env), self.env, key_cloning)
+        else:
+            agent_state = self.agent.init(key_agent, self.env)
         slots = init_slots(
             self.env, key_slots, self.agent.num_envs, self._assign(teacher_state), self.teacher.ticket(space)
         )
@@ -85,30 +91,38 @@ class Experiment:
         The path has the env's `trace` after 0, 1, ... horizon control steps; rows past the episode's length mean nothing.
         """
         key_reset, key_steps = jax.random.split(key)
-        env_states = jax.vmap(self.env.reset)(jax.random.split(key_reset, contexts.shape[0]), contexts)
-        zeros = jnp.zeros(contexts.shape[0])
+        count = contexts.shape[0]
+        env_states = jax.vmap(self.env.reset)(jax.random.split(key_reset, count), contexts)
+        zeros = jnp.zeros(count)
         blank = Outcome(zeros, zeros, zeros.astype(bool), zeros.astype(bool), zeros.astype(jnp.int32))
+        trace = jax.vmap(self.env.trace)
+        path = jnp.zeros((self.env.horizon + 1, count, 2)).at[0].set(trace(env_states))
+        # As plain bits, since the reuse check takes a key that is indexed inside a loop for one that is used again.
+        bits = jax.random.key_data(jax.random.split(key_steps, self.env.horizon))
 
-        def environment_step(carry: tuple[Any, Outcome], key: Array) -> tuple[tuple[Any, Outcome], Array]:
-            env_states, outcome = carry
-            key_act, key_env = jax.random.split(key)
+        def running(carry: tuple[Array, Any, Outcome, Array]) -> Bool[Array, ""]:
+            time, _, outcome, _ = carry
+            return (time < self.env.horizon) & ~outcome.ended.all()
+
+        def environment_step(carry: tuple[Array, Any, Outcome, Array]) -> tuple[Array, Any, Outcome, Array]:
+            time, env_states, outcome, path = carry
+            key_act, key_env = jax.random.split(jax.random.wrap_key_data(bits[time]))
             actions = self.agent.act(state.agent_state, self.env, key_act, env_states.observation)
-            after = jax.vmap(self.env.step)(jax.random.split(key_env, zeros.size), env_states, actions)
-            running = ~outcome.ended
-            reward = jnp.where(running & jnp.isfinite(after.reward), after.reward, 0.0)
+            after = jax.vmap(self.env.step)(jax.random.split(key_env, count), env_states, actions)
+            going = ~outcome.ended
+            reward = jnp.where(going & jnp.isfinite(after.reward), after.reward, 0.0)
             outcome = Outcome(
                 episode_return=outcome.episode_return + reward,
                 discounted_return=outcome.discounted_return + self.agent.discount**env_states.time_step * reward,
-                success=jnp.where(running, after.success, outcome.success),
+                success=jnp.where(going, after.success, outcome.success),
                 ended=outcome.ended | after.terminated | after.truncated,
-                length=outcome.length + running,
+                length=outcome.length + going,
             )
-            return (after, outcome), trace(after)
+            return time + 1, after, outcome, path.at[time + 1].set(trace(after))
 
-        keys = jax.random.split(key_steps, self.env.horizon)
-        trace = jax.vmap(self.env.trace)
-        (_, outcome), path = jax.lax.scan(environment_step, (env_states, blank), keys)
-        return outcome, jnp.concatenate([trace(env_states)[None], path])
+        start = (jnp.zeros((), jnp.int32), env_states, blank, path)
+        _, _, outcome, path = jax.lax.while_loop(running, environment_step, start)
+        return outcome, path
 
     def target_contexts(self, key: PRNGKeyArray, count: int) -> Float[Array, "count dim"]:
         """Returns contexts of the target distribution, clipped to the bounds."""

@@ -73,6 +73,8 @@ def write_config(folder: Path, config: RunConfig, command: str) -> None:
             "num_iterations": config.num_iterations,
             "evaluate_every": config.evaluate_every,
             "evaluation_episodes": config.evaluation_episodes,
+            "hold_position": config.hold_position,
+            "start": config.start,
             "steps_per_iteration": config.agent.steps_per_iteration,
             "seeds": list(config.seeds),
             "over": {name: list(values) for name, values in config.over.items()},
@@ -123,6 +125,7 @@ def read_config(folder: Path) -> RunConfig:
             num_iterations=content["num_iterations"],
             evaluate_every=content["evaluate_every"],
             evaluation_episodes=content["evaluation_episodes"],
+            hold_position=content.get("hold_position", False),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{folder / 'config.json'} is not a configuration of this version: {error}") from error

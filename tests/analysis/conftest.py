@@ -11,16 +11,60 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-LOWER, UPPER = np.array([-4.0, 0.5, 0.0]), np.array([4.0, 8.0, 4.0])
-INITIAL_MEAN, INITIAL_STD = np.array([0.0, 4.25, 2.0]), np.array([2.0, 1.875, 1.0])
-TARGET_MEAN, TARGET_STD = np.array([2.5, 0.5, 0.0]), np.array([0.004, 0.00375, 0.002])
+
+@dataclass(frozen=True)
+class Task:
+    """Contexts and curriculum of an environment; arrays have an entry a context dimension."""
+
+    env: str
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    lower: np.ndarray
+    upper: np.ndarray
+    initial_mean: np.ndarray
+    initial_std: np.ndarray
+    target_mean: np.ndarray
+    target_std: np.ndarray
+    hold_position: bool = False
+
+
+def point_mass(dim: int) -> Task:
+    """Returns the point mass in two or three context dimensions."""
+    return Task(
+        env=f"point-mass-{dim}d",
+        names=("gate position", "gate width", "friction")[:dim],
+        units=("m", "m", "1/s")[:dim],
+        lower=np.array([-4.0, 0.5, 0.0])[:dim],
+        upper=np.array([4.0, 8.0, 4.0])[:dim],
+        initial_mean=np.array([0.0, 4.25, 2.0])[:dim],
+        initial_std=np.array([2.0, 1.875, 1.0])[:dim],
+        target_mean=np.array([2.5, 0.5, 0.0])[:dim],
+        target_std=np.array([0.004, 0.00375, 0.002])[:dim],
+    )
+
+
+BALL_CATCHING = Task(
+    env="ball-catching",
+    names=("angle", "radius", "distance"),
+    units=("rad", "m", "m"),
+    lower=np.array([np.pi / 8, 0.6, 0.75]),
+    upper=np.array([np.pi / 2, 1.1, 4.0]),
+    initial_mean=np.array([0.68, 0.9, 0.85]),
+    initial_std=np.array([0.03, 0.03, 0.3]),
+    target_mean=np.array([1.06, 0.85, 2.375]),
+    target_std=np.array([0.8, 0.38, 1.0]),
+    hold_position=True,
+)
 
 
 @dataclass(frozen=True)
 class Scenario:
     """What the synthetic run looks like."""
 
-    dim: int = 3
+    env: str = "point-mass"
+    dim: int = 3  # of the point mass
+    start: str | None = "initial"
+    cloned: bool = True  # whether the policy was, where the task asks for it
     seeds: tuple[int, ...] = (1, 2, 3, 4)
     swept: tuple[dict[str, float], ...] = ({},)
     agent: str = "ppo"
@@ -30,6 +74,11 @@ class Scenario:
     evaluate_every: int = 5
     finished: bool = True
     frozen: tuple[int, ...] = ()  # lanes
+
+    @property
+    def task(self) -> Task:
+        """The contexts."""
+        return BALL_CATCHING if self.env == "ball-catching" else point_mass(self.dim)
 
 
 @pytest.fixture
@@ -41,28 +90,30 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
 
 def config_of(scenario: Scenario) -> dict:
     """Returns the content of config.json."""
-    dim = scenario.dim
+    task = scenario.task
     space = {
-        "names": ["gate position", "gate width", "friction"][:dim],
-        "units": ["m", "m", "1/s"][:dim],
-        "lower": LOWER[:dim].tolist(),
-        "upper": UPPER[:dim].tolist(),
+        "names": task.names,
+        "units": task.units,
+        "lower": task.lower.tolist(),
+        "upper": task.upper.tolist(),
     }
     return {
         "format_version": 1,
-        "env": f"point-mass-{dim}d",
+        "env": task.env,
         "agent": scenario.agent,
         "teacher": scenario.teacher,
         "schedule": scenario.schedule,
         "variant": "published",
+        "start": scenario.start,
+        "hold_position": task.hold_position and scenario.cloned,
         "settings": {"teacher": {"kl_proportion": 1.6}},
         "num_iterations": scenario.num_iterations,
         "evaluate_every": scenario.evaluate_every,
         "steps_per_iteration": 2048,
         "lanes": [{"seed": seed, "settings": swept} for swept in scenario.swept for seed in scenario.seeds],
         "context_space": space,
-        "target": {"mean": TARGET_MEAN[:dim].tolist(), "std": TARGET_STD[:dim].tolist()},
-        "initial": {"mean": INITIAL_MEAN[:dim].tolist(), "std": INITIAL_STD[:dim].tolist()},
+        "target": {"mean": task.target_mean.tolist(), "std": task.target_std.tolist()},
+        "initial": {"mean": task.initial_mean.tolist(), "std": task.initial_std.tolist()},
         "scenery": [[[-4.0, 0.0], [2.25, 0.0]], [[2.75, 0.0], [4.0, 0.0]]],
         "goal": [0.0, -3.0],
         "versions": {"jax": "0.10.2"},
@@ -86,7 +137,7 @@ def write_run(folder: Path, scenario: Scenario) -> Path:
         metrics += [names | _metrics(rng, scenario, k, speed, index) for k in range(1, scenario.num_iterations + 1)]
         evaluated = range(0, scenario.num_iterations + 1, scenario.evaluate_every)
         evaluation += [names | _evaluation(rng, scenario, k, speed) for k in evaluated]
-        trajectories += [_trajectory(rng, index, lane["seed"], episode, scenario.dim) for episode in range(5)]
+        trajectories += [_trajectory(rng, index, lane["seed"], episode, scenario.task) for episode in range(5)]
     _write_parts(folder / "metrics", metrics)
     _write_parts(folder / "evaluation", evaluation)
     if scenario.finished:
@@ -109,16 +160,16 @@ def _progress(k: int, speed: float) -> float:
     return float(1 / (1 + np.exp(-(k * speed - 60) / 12)))
 
 
-def _distribution(k: int, speed: float, dim: int) -> tuple[np.ndarray, np.ndarray]:
+def _distribution(k: int, speed: float, task: Task) -> tuple[np.ndarray, np.ndarray]:
     s = min(1.0, max(0.0, (k * speed - 15) / 100))
-    mean = (1 - s) * INITIAL_MEAN + s * TARGET_MEAN
-    std = np.exp((1 - s) * np.log(INITIAL_STD) + s * np.log(TARGET_STD))
-    return mean[:dim], std[:dim]
+    mean = (1 - s) * task.initial_mean + s * task.target_mean
+    std = np.exp((1 - s) * np.log(task.initial_std) + s * np.log(task.target_std))
+    return mean, std
 
 
 def _metrics(rng: np.random.Generator, scenario: Scenario, k: int, speed: float, lane: int) -> dict:
-    mean, std = _distribution(k, speed, scenario.dim)
-    target_mean, target_std = TARGET_MEAN[: scenario.dim], TARGET_STD[: scenario.dim]
+    mean, std = _distribution(k, speed, scenario.task)
+    target_mean, target_std = scenario.task.target_mean, scenario.task.target_std
     kl = float(0.5 * ((std / target_std) ** 2 + ((mean - target_mean) / target_std) ** 2 - 1).sum())
     kl += float(np.log(target_std / std).sum())
     row = {
@@ -139,9 +190,9 @@ def _metrics(rng: np.random.Generator, scenario: Scenario, k: int, speed: float,
 
 
 def _evaluation(rng: np.random.Generator, scenario: Scenario, k: int, speed: float) -> dict:
-    mean, std = _distribution(k, speed, scenario.dim)
-    contexts = rng.normal(mean, std, size=(20, scenario.dim))
-    contexts = np.clip(contexts, LOWER[: scenario.dim], UPPER[: scenario.dim])
+    mean, std = _distribution(k, speed, scenario.task)
+    contexts = rng.normal(mean, std, size=(20, len(mean)))
+    contexts = np.clip(contexts, scenario.task.lower, scenario.task.upper)
     progress = _progress(k, speed)
     return {
         "iteration": k,
@@ -152,7 +203,7 @@ def _evaluation(rng: np.random.Generator, scenario: Scenario, k: int, speed: flo
     }
 
 
-def _trajectory(rng: np.random.Generator, lane: int, seed: int, episode: int, dim: int) -> dict:
+def _trajectory(rng: np.random.Generator, lane: int, seed: int, episode: int, task: Task) -> dict:
     success = bool(rng.uniform() < 0.8)
     t = np.linspace(0, 1, 101)
     y = 3 - 6 * np.minimum(1.0, 1.4 * t)
@@ -165,7 +216,7 @@ def _trajectory(rng: np.random.Generator, lane: int, seed: int, episode: int, di
         "episode": episode,
         "x": [0.0, *x[1:end].tolist()],
         "y": y[:end].tolist(),
-        "context": TARGET_MEAN[:dim].tolist(),
+        "context": task.target_mean.tolist(),
         "success": success,
         "discounted_return": 9.0 if success else 2.3,
     }

@@ -9,7 +9,20 @@ def test_every_method_of_both_point_masses_is_there() -> None:
         for agent in ("ppo", "sac"):
             for teacher in ("alp-gmm", "goal-gan", "random", "default"):
                 assert PAPER[Method(env, agent, teacher)].iterations is None
-    assert len(PAPER) == 2 * (3 * 2 + 2 * 4)
+    assert sum(method.env != "ball-catching" for method in PAPER) == 2 * (3 * 2 + 2 * 4)
+
+
+def test_ball_catching_has_self_paced_curricula_of_every_learner_and_others_of_two() -> None:
+    printed = {method[1:]: published for method, published in PAPER.items() if method.env == "ball-catching"}
+    for starred in (False, True):
+        for agent in ("trpo", "ppo", "sac"):
+            for schedule in ("proportion", "bound"):
+                assert printed[agent, "self-paced", schedule, starred].iterations is not None
+        for agent in ("trpo", "ppo"):
+            for teacher in ("goal-gan", "default"):
+                assert printed[agent, teacher, None, starred].iterations is None
+    assert printed["ppo", "self-paced", "proportion", False].final == Estimate(53.9, 0.4)
+    assert len(printed) == 3 * 4 + 2 * 5
 
 
 def test_the_headline_numbers_are_those_of_tables_1_and_2() -> None:

@@ -21,7 +21,7 @@ def edit_config(folder: Path, **changes: object) -> None:
 
 def test_a_finished_run_is_read_whole(make_run: MakeRun) -> None:
     run = load_run(make_run(frozen=(2,)))
-    assert run.config.method == ("point-mass-3d", "ppo", "self-paced", "proportion")
+    assert run.config.method == ("point-mass-3d", "ppo", "self-paced", "proportion", False)
     assert [lane.seed for lane in run.config.lanes] == [1, 2, 3, 4]
     assert run.config.context_space.units == ("m", "m", "1/s")
     assert run.config.target.mean == (2.5, 0.5, 0.0)

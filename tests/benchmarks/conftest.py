@@ -10,7 +10,7 @@ import pytest
 from benchmarks.paper.cells import Cell
 from spjax.training import run_folder
 
-EVALUATED = (0, 200, 400)
+EVALUATED = (0.0, 0.5, 1.0)  # fractions of the iterations
 
 
 @pytest.fixture
@@ -24,24 +24,32 @@ def make_cell(tmp_path: Path) -> Callable[..., Path]:
 
 
 def write_cell(
-    folder: Path, cell: Cell, final: Sequence[float], first_seed: int, iteration: int = 400, wall: float | None = 80.0
+    folder: Path,
+    cell: Cell,
+    final: Sequence[float],
+    first_seed: int,
+    iteration: int | None = None,
+    wall: float | None = 80.0,
+    success_rates: Sequence[float] = (1.0,),
 ) -> Path:
-    """Writes a run up to an iteration; the return of each seed rises linearly from 0 to its final one at iteration 400."""
+    """Writes a run up to an iteration, by default the last; the return of each seed rises linearly from 0 to its final one."""
     config = cell.config(tuple(range(first_seed, first_seed + len(final))))
+    last = config.num_iterations
+    iteration = last if iteration is None else iteration
     folder.mkdir(parents=True)
     run_folder.write_config(folder, config, "python -m benchmarks.paper made-up")
     lanes, count = config.lanes(), len(final)
-    for k in filter(lambda k: k <= iteration, EVALUATED):
+    for k in (round(fraction * last) for fraction in EVALUATED if fraction * last <= iteration):
         columns = run_folder.lane_columns(lanes, 1) | {
             "iteration": [k] * len(lanes),
-            "discounted_return": [final[index % count] * k / 400 for index in range(len(lanes))],
-            "success_rate": [1.0] * len(lanes),
-            "contexts": [[0.1] * (20 * config.env.dimensions)] * len(lanes),
+            "discounted_return": [final[index % count] * k / last for index in range(len(lanes))],
+            "success_rate": [success_rates[index % len(success_rates)] for index in range(len(lanes))],
+            "contexts": [[0.1] * (20 * len(config.env.context_space.names))] * len(lanes),
         }
         run_folder.write_table(folder / "evaluation" / f"{k:06d}.parquet", pa.table(columns))
     columns = run_folder.lane_columns(lanes, 1) | {"iteration": [iteration] * len(lanes)}
     run_folder.write_table(folder / "metrics" / f"{iteration:06d}.parquet", pa.table(columns))
-    if iteration == 400:
+    if iteration == last:
         path = {"x": [[0.0, 2.5, 0.0]] * len(lanes), "y": [[3.0, 0.0, -3.0]] * len(lanes)}
         columns = (
             run_folder.lane_columns(lanes, 1) | path | {"episode": [0] * len(lanes), "success": [True] * len(lanes)}

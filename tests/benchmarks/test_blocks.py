@@ -75,7 +75,7 @@ def test_a_sweep_counts_its_lanes(make_cell: MakeCell, tmp_path: Path) -> None:
 
 def block(agent: str, state: str, seeds: int = 10, iteration: int = 0, wall: float | None = None) -> Block:
     cell = Cell("point-mass-3d", agent, CURRICULA[4])
-    return Block(cell, Path("x"), tuple(range(seeds)), state, iteration, wall_seconds=wall)
+    return Block(cell, Path("x"), tuple(range(seeds)), state, 400, iteration, wall_seconds=wall)
 
 
 def test_what_is_left_takes_as_long_as_the_learner_took_before() -> None:

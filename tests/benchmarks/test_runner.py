@@ -113,6 +113,14 @@ def test_a_folder_of_other_settings_ends_in_one_sentence(
     assert "was trained with other settings (over); move it away" in capsys.readouterr().out
 
 
+def test_filters_that_let_nothing_through_end_in_one_sentence(
+    tmp_path: Path, calls: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, "figure-ball-catching", "--envs", "point-mass-3d") == 1
+    assert capsys.readouterr().out == "no cell of figure-ball-catching has that task, learner and name\n"
+    assert calls == []
+
+
 def test_cells_that_experiments_share_are_listed_once() -> None:
     names = [cell.name for cell in paper.cells_of(list(paper.EXPERIMENTS))]
-    assert len(set(names)) == len(names) == len(paper.cells_of(["table-1"])) + 2
+    assert len(set(names)) == len(names) == len(paper.cells_of(["table-1"])) + 2 + 22

@@ -123,7 +123,7 @@ def test_table_1_puts_ours_beside_print_and_leaves_open_what_is_not_trained(
 def test_bold_is_the_best_in_print_and_what_does_not_differ_from_it() -> None:
     best, close, far = [8.0, 8.2, 8.4], [7.9, 8.1, 8.3], [2.0, 2.1, 2.2]
     records = [final(best), final(close), final(far), None, None, None, final([9.9, 10.0, 10.1])]
-    assert table_1.best_in_print(records) == [True, True, False, False, False, False, False]
+    assert table_1.best_in_print(records, CURRICULA) == [True, True, False, False, False, False, False]
 
 
 def test_the_threshold_is_80_percent_of_the_lower_final_return_of_our_own_runs(

@@ -5,7 +5,6 @@ import math
 import pytest
 
 import spjax
-from spjax.presets import preset_names
 
 
 def test_published_constants_of_the_point_mass():
@@ -86,10 +85,3 @@ def test_the_printed_settings_of_the_other_curricula_belong_to_the_article(varia
     gan = spjax.preset("point-mass-3d", "trpo", "goal-gan", variant=variant).teacher
     assert (alp.random_fraction, alp.num_rollouts, alp.buffer_size) == alp_gmm
     assert (gan.noise, gan.num_rollouts, gan.success_fraction) == goal_gan
-
-
-def test_every_listed_preset_can_be_run():
-    names = preset_names()
-    assert len(names) == 2 * 3 * 7
-    for name in names:
-        spjax.preset(*name).check()

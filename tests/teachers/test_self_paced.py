@@ -68,6 +68,16 @@ def test_no_update_happens_during_the_warm_up_and_its_episodes_are_kept(update, 
     assert [int(s.updates) for s in states] == [0, 0, 0, 1]
 
 
+def test_a_sliding_window_keeps_the_newest_episodes_through_updates(update, key):
+    states, metrics = play(update, TEACHER.replace(sliding_window=True), key, [5.0] * 3)
+    assert [int(s.buffer.count) for s in states] == [0, 24, 48, 72]
+    assert [int(m.dropped_episodes) for m in metrics] == [0, 0, 0]
+    assert [int(s.updates) for s in states] == [0, 1, 2, 3]
+    forgetful, _ = play(update, TEACHER, key, [5.0] * 3)
+    np.testing.assert_array_equal(states[1].distribution.mean, forgetful[1].distribution.mean)
+    assert (states[2].distribution.mean != forgetful[2].distribution.mean).any()  # the update saw 32 episodes, not 24
+
+
 def test_an_iteration_without_episodes_changes_nothing_and_is_no_update(update, key):
     nobody = jnp.zeros(24, bool)
     states, metrics = play(update, TEACHER, key, [5.0, 5.0], mask=[nobody, jnp.ones(24, bool)])

@@ -1,0 +1,122 @@
+"""Ball catching: returns, catch rates and iterations to a threshold of every curriculum, and where the balls are thrown.
+
+The paper has the self-paced curricula with all three learners, the others with TRPO and PPO.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from benchmarks.paper.cells import AGENTS, Cell
+from benchmarks.paper.records import Runs, final_return, final_success_rate, records_of, write_report
+from benchmarks.paper.table_1 import OPEN, best_in_print, paper_text
+from benchmarks.paper.table_2 import pair_of
+from spjax.analysis.catching import catch_rates, catching_snapshots
+from spjax.analysis.curricula import ALL_CURRICULA, Curriculum, curriculum_curves
+from spjax.analysis.paper import PAPER, Estimate, Method
+from spjax.analysis.results import Record
+from spjax.analysis.run import Run
+from spjax.analysis.style import save
+from spjax.analysis.tables import estimate_text, finite_values, markdown
+
+NAME = "figure-ball-catching"
+ENV = "ball-catching"
+ROWS = [curriculum for curriculum in ALL_CURRICULA if curriculum.in_paper and curriculum.teacher != "random"]
+SELF_PACED = [curriculum for curriculum in ROWS if curriculum.teacher == "self-paced"]
+COMPARED = {agent: SELF_PACED if agent == "sac" else ROWS for agent in AGENTS}
+CELLS = [Cell(ENV, agent, curriculum) for agent, curricula in COMPARED.items() for curriculum in curricula]
+SNAPSHOT_LEARNER = "ppo"
+DIGITS = 1  # of returns, as in print
+HEADER = ("curriculum", "seeds", "return", "paper", "caught [%]", "threshold", "iterations", "paper")
+NOTES = """
+Mean ± one standard error over the seeds after 500 iterations of 5,000 steps: the discounted return and the balls caught, both of
+200 throws at the target distribution. Beside it the paper's value and the p-value of Welch's t-test between the two (20 seeds
+there). – is not in print, … is not trained yet; the paper has SAC with the self-paced curricula alone. Bold: the learner's best
+curriculum and those that do not differ from it at p < 1 % (Welch).
+
+With an asterisk, SPDL and GoalGAN start at the initial distribution, balls that fly into the resting net, and Default lacks the
+policy that was cloned to hold still, which all others start from.
+
+Iterations are those to the threshold, 80 % of the lower of the final returns of the two schedules with the same star; a seed that
+never gets there counts as the last iteration.
+"""
+
+
+def report(runs: Runs, results: Path) -> str:
+    """Writes the records, the tables and the pictures of what is finished, and returns the tables in Markdown."""
+    crossings = {agent: _crossings(agent, runs) for agent in AGENTS}
+    tables = [f"### {agent.upper()}\n\n{_table(agent, runs, crossings[agent])}" for agent in AGENTS]
+    records = records_of(NAME, CELLS, runs) + [entry for found in crossings.values() for entry in found.values()]
+    pictures = [f"![{caption}]({picture.relative_to(results).as_posix()})" for caption, picture in _draw(runs, results)]
+    return write_report(results, NAME, records, "\n\n".join(["\n".join(tables) + NOTES.rstrip(), *pictures, ""]))
+
+
+def _crossings(agent: str, runs: Runs) -> dict[Curriculum, Record]:
+    """Returns the iterations to the threshold, of the pairs of schedules that are both finished."""
+    found: dict[Curriculum, Record] = {}
+    for starred in (False, True):
+        pair = [curriculum for curriculum in SELF_PACED if curriculum.starred == starred]
+        cells = [Cell(ENV, agent, curriculum) for curriculum in pair]
+        if all(cell.name in runs for cell in cells):
+            found |= zip(pair, pair_of(cells, runs, NAME).crossings, strict=True)
+    return found
+
+
+def _table(agent: str, runs: Runs, crossings: Mapping[Curriculum, Record]) -> str:
+    curricula, finished = COMPARED[agent], _finished(agent, runs)
+    returns = [final_return(finished[curriculum]) if curriculum in finished else None for curriculum in curricula]
+    rows = []
+    for curriculum, final, bold in zip(curricula, returns, best_in_print(returns, curricula), strict=True):
+        printed = PAPER.get(Method(ENV, agent, curriculum.teacher, curriculum.schedule, curriculum.starred))
+        rows.append(
+            [
+                curriculum.label,
+                OPEN if final is None else str(len(finite_values(final))),
+                OPEN if final is None else _marked(_estimate(final, DIGITS), bold),
+                paper_text(printed and printed.final, final, DIGITS),
+                OPEN if final is None else _estimate(final_success_rate(finished[curriculum]), 1, scale=100),
+                *_iterations(curriculum, printed and printed.iterations, crossings.get(curriculum)),
+            ]
+        )
+    return markdown(HEADER, 1, rows)
+
+
+def _iterations(curriculum: Curriculum, printed: Estimate | None, crossing: Record | None) -> tuple[str, str, str]:
+    """Returns threshold, iterations to it and the paper's iterations; nothing for curricula of a single schedule."""
+    if curriculum not in SELF_PACED:
+        return "", "", ""
+    paper = paper_text(printed, crossing, 0)
+    if crossing is None:
+        return OPEN, OPEN, paper
+    never = f" ({crossing['never_reached']} never)" if crossing["never_reached"] else ""
+    return estimate_text(crossing["threshold"], None, DIGITS), _estimate(crossing, 0) + never, paper
+
+
+def _estimate(record: Record, digits: int, scale: float = 1.0) -> str:
+    """Returns mean ± standard error; a scale of 100 makes a rate per cent."""
+    mean, error = record["mean"], record["standard_error"]
+    return estimate_text(mean and scale * mean, error and scale * error, digits)
+
+
+def _marked(text: str, bold: bool) -> str:
+    return f"**{text}**" if bold else text
+
+
+def _finished(agent: str, runs: Runs) -> dict[Curriculum, Run]:
+    cells = [Cell(ENV, agent, curriculum) for curriculum in COMPARED[agent]]
+    return {cell.curriculum: runs[cell.name] for cell in cells if cell.name in runs}
+
+
+def _draw(runs: Runs, results: Path) -> Iterator[tuple[str, Path]]:
+    """Yields the captions and files of the pictures."""
+    pictures = results / "pictures" / NAME
+    learners = {agent.upper(): found for agent in AGENTS if (found := _finished(agent, runs))}
+    if learners:
+        figure = catch_rates(learners, ROWS)
+        yield "Balls caught at the end, by curriculum and learner", save(figure, pictures / "catch_rates.png")
+        figure = curriculum_curves({learner: list(found.values()) for learner, found in learners.items()})
+        caption = "Return of the curricula; dashed: final returns that the paper prints"
+        yield caption, save(figure, pictures / "rewards.png")
+    snapshots = _finished(SNAPSHOT_LEARNER, runs)
+    if shown := [run for curriculum, run in snapshots.items() if curriculum.schedule == "proportion"]:
+        caption = f"Where {SNAPSHOT_LEARNER.upper()} with SPDL (ζ) and SPDL* (ζ) is thrown balls at, and from how far"
+        yield caption, save(catching_snapshots(shown), pictures / "contexts.png")
