@@ -49,6 +49,8 @@ class BallCatching(Env):
     initial_std = (math.sqrt(1e-3), math.sqrt(1e-3), math.sqrt(0.1))
     target_mean = (0.3375 * math.pi, 0.85, 2.375)
     target_std = (math.sqrt(0.2 * math.pi), math.sqrt(0.15), 1.0)
+    plane = ("x", "z")
+    scenery_name = "ground, plane of catching"
     ends = ("missed", "caught")
     trail = "ball"
 

@@ -45,6 +45,8 @@ class Env(abc.ABC):
     target_mean: tuple[float, ...]  # published target distribution
     target_std: tuple[float, ...]
     goal: tuple[float, float] | None = None  # a point to mark in pictures of trajectories
+    plane: tuple[str, str] = ("x", "y")  # the axes of these pictures
+    scenery_name: str = "wall"  # what their polylines are
     ends: tuple[str, str] = ("failure", "success")  # what films call an episode's end
     trail: str | None = None  # the geom of the scene whose way films in space show
 

@@ -19,6 +19,9 @@ from spjax.analysis.paper import Method
 
 FORMAT_VERSION = 1
 
+# what folders lack that were written before there was a choice
+_SINCE = {"start": "initial", "hold_position": False, "plane": ("x", "y"), "scenery_name": "wall"}
+
 T = TypeVar("T")
 Setting = int | float | str | None | tuple[int | float, ...]
 
@@ -70,6 +73,8 @@ class RunConfig:
     initial: Moments
     scenery: tuple[tuple[tuple[float, float], ...], ...]  # polylines of the target task, metres
     goal: tuple[float, float] | None  # position that the target task asks for, metres
+    plane: tuple[str, str]  # axes of trajectories, scenery and goal
+    scenery_name: str
     versions: dict[str, str | None]
     device: str | None
     commit: str | None
@@ -216,6 +221,7 @@ def _parse_config(raw: dict[str, Any]) -> RunConfig:
             f"this run folder has format version {raw['format_version']!r}, this spjax reads version {FORMAT_VERSION}; "
             "use the spjax that wrote it, or train again"
         )
+    raw = {**_SINCE, **raw}
     space = raw["context_space"]
     structured: dict[str, Any] = {
         "lanes": tuple(Lane(lane["seed"], _hashable(lane["settings"])) for lane in raw["lanes"]),
@@ -224,8 +230,8 @@ def _parse_config(raw: dict[str, Any]) -> RunConfig:
         "initial": Moments(tuple(raw["initial"]["mean"]), tuple(raw["initial"]["std"])),
         "scenery": tuple(tuple((x, y) for x, y in line) for line in raw["scenery"]),
         "goal": None if raw.get("goal") is None else (raw["goal"][0], raw["goal"][1]),
+        "plane": tuple(raw["plane"]),
     }
-    raw = {"start": "initial", "hold_position": False, **raw}  # folders from before there was a choice
     plain = {field.name: raw[field.name] for field in fields(RunConfig) if field.name not in structured}
     return RunConfig(**structured, **plain)
 

@@ -91,13 +91,13 @@ def trajectory_picture(run: Run, group: Group) -> Figure:
     handles = [
         Line2D([], [], label=f"success: {len(successes)}", **SUCCESS_LOOK),
         Line2D([], [], label=f"failure, × where it ended: {len(failures)}", **FAILURE_LOOK),
-        Line2D([], [], label="wall", **WALL_LOOK),
+        Line2D([], [], label=run.config.scenery_name, **WALL_LOOK),
         *draw_ends(axes, run, episodes),
     ]
     figure.set_size_inches(7.0, 1.6 + 6.2 * axes.dataLim.height / axes.dataLim.width)
     axes.set_aspect("equal")
-    axes.set_xlabel("x [m]")
-    axes.set_ylabel("y [m]")
+    axes.set_xlabel(axis_label(run.config.plane[0], "m"))
+    axes.set_ylabel(axis_label(run.config.plane[1], "m"))
     seeds = len({row["lane"] for row in episodes})
     title = f"{len(episodes)} episodes of {seeds} seed{'' if seeds == 1 else 's'} on the target task"
     axes.set_title(title, loc="left", color=NEUTRAL, fontsize=10)
@@ -164,8 +164,9 @@ def seed_handles(seeds: Sequence[int]) -> list[Line2D]:
 
 
 def draw_ends(axes: Axes, run: Run, episodes: list[dict[str, Any]], scale: float = 1.0) -> list[Line2D]:
-    """Marks start and goal, and returns their legend entries."""
-    ends = [(episodes[0]["x"][0], episodes[0]["y"][0], "o", "start")] if episodes else []
+    """Marks the start, where all episodes share it, and the goal, and returns their legend entries."""
+    starts = {(row["x"][0], row["y"][0]) for row in episodes}
+    ends = [(*starts.pop(), "o", "start")] if len(starts) == 1 else []
     ends += [(*run.config.goal, "*", "goal")] if run.config.goal else []
     handles = []
     for x, y, marker, label in ends:

@@ -92,6 +92,8 @@ def write_config(folder: Path, config: RunConfig, command: str) -> None:
             },
             "scenery": config.env.scenery(mean),
             "goal": config.env.goal,
+            "plane": config.env.plane,
+            "scenery_name": config.env.scenery_name,
             "versions": versions(),
             "device": device(),
             "commit": commit(),

@@ -1,8 +1,11 @@
+import dataclasses
+import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -157,6 +160,24 @@ def test_trajectories_show_walls_start_goal_and_every_failure(make_run: MakeRun)
     assert marked == [[0.0, 3.0], [0.0, -3.0]]
     ended = f"failure, × where it ended: {len(failures)}"
     assert legend(figure) == [f"success: {successes}", ended, "wall", "start", "goal"]
+
+
+def test_a_task_names_its_plane_and_scenery_and_only_a_start_that_all_episodes_share_is_marked(
+    make_run: MakeRun,
+) -> None:
+    folder = make_run()
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"plane": ["x", "z"], "scenery_name": "ground", "goal": None}
+    (folder / "config.json").write_text(json.dumps(config))
+    run = load_run(folder)
+    assert run.trajectories is not None
+    paths = run.trajectories["x"].to_pylist()
+    paths[0] = [value + 1.0 for value in paths[0]]
+    column = run.trajectories.schema.get_field_index("x")
+    run = dataclasses.replace(run, trajectories=run.trajectories.set_column(column, "x", pa.array(paths)))
+    figure = trajectory_picture(run, run.groups()[0])
+    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("x [m]", "z [m]")
+    assert legend(figure)[2:] == ["ground"]
 
 
 def test_trajectories_of_a_run_that_goes_on_are_refused(make_run: MakeRun) -> None:
