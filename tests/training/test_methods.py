@@ -1,4 +1,4 @@
-"""Every learner and every teacher: a lane is the single run, and a resumed run is the undisturbed one."""
+"""Every learner and every teacher: a lane is the single run, and a resumed run is the undisturbed one, of robots too."""
 
 import dataclasses
 import shutil
@@ -11,6 +11,7 @@ import spjax
 from spjax.agents import SAC, TRPO
 from spjax.training.checkpoint import without_keys
 from spjax.training.program import Program
+from spjax.training.run_folder import read_config, write_config
 from spjax.training.train import restore
 from tests.training.conftest import TINY, tiny
 
@@ -68,17 +69,7 @@ def leaves(folder):
 @pytest.mark.parametrize(("agent", "teacher", "schedule"), METHODS)
 def test_a_lane_is_the_single_run_and_a_resumed_run_the_undisturbed_one(agent, teacher, schedule, tmp_path):
     config = method(agent, teacher, schedule)
-    whole = spjax.train(config, tmp_path / "whole", progress=False)
-    undisturbed = leaves(whole)
-    assert not any(np.isnan(leaf).any() for leaf in undisturbed if leaf.dtype.kind == "f")
-
-    cut = tmp_path / "cut"
-    shutil.copytree(whole, cut)
-    (cut / "summary.json").unlink()
-    shutil.rmtree(cut / "checkpoints" / "000004")
-    for a, b in zip(undisturbed, leaves(spjax.resume(cut, progress=False)), strict=True):
-        np.testing.assert_array_equal(a, b)
-
+    undisturbed = trained_and_resumed(config, tmp_path)
     single = Program.of(dataclasses.replace(config, seeds=(2,)).experiments())
     chunk, _ = single.compile(config.evaluate_every)
     states = single.init([2])
@@ -86,3 +77,36 @@ def test_a_lane_is_the_single_run_and_a_resumed_run_the_undisturbed_one(agent, t
         states, _, _ = chunk(states, 2)
     for a, b in zip(undisturbed, jax.tree.leaves(single.to_host(without_keys(states))), strict=True):
         np.testing.assert_array_equal(a[1], b[0])
+
+
+def test_a_resumed_run_of_a_simulated_robot_is_the_undisturbed_one(tmp_path):
+    config = dataclasses.replace(
+        spjax.preset("ball-catching", "ppo", "default"),
+        agent=dataclasses.replace(TINY, num_steps=32),
+        num_iterations=4,
+        evaluate_every=2,
+        evaluation_episodes=4,
+        seeds=(1,),
+    )
+    trained_and_resumed(config, tmp_path)
+
+
+def test_the_run_folder_keeps_where_a_curriculum_starts_and_whether_the_policy_is_cloned(tmp_path):
+    config = spjax.preset("ball-catching", "ppo", "self-paced", start="initial")
+    write_config(tmp_path, config, "")
+    again = read_config(tmp_path)
+    assert (again.env, again.teacher, again.start, again.hold_position) == (config.env, config.teacher, "initial", True)
+
+
+def trained_and_resumed(config, tmp_path):
+    """Trains four iterations, twice from the middle; returns the leaves of the final state, which must be equal."""
+    whole = spjax.train(config, tmp_path / "whole", progress=False)
+    undisturbed = leaves(whole)
+    assert not any(np.isnan(leaf).any() for leaf in undisturbed if leaf.dtype.kind == "f")
+    cut = tmp_path / "cut"
+    shutil.copytree(whole, cut)
+    (cut / "summary.json").unlink()
+    shutil.rmtree(cut / "checkpoints" / "000004")
+    for a, b in zip(undisturbed, leaves(spjax.resume(cut, progress=False)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    return undisturbed
