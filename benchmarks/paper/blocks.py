@@ -84,7 +84,7 @@ class Estimate:
     """How long what is left will take."""
 
     seconds: float
-    unknown: tuple[str, ...]  # learners of which nothing is finished, so that they are not in the seconds
+    unknown: tuple[str, ...]  # tasks and learners of which nothing is finished, so that they are not in the seconds
 
     def __str__(self) -> str:
         """Returns it in words."""
@@ -96,21 +96,25 @@ class Estimate:
 
 
 def time_left(left: Iterable[Block], blocks: Iterable[Block]) -> Estimate:
-    """Returns the time that some blocks will take, from the wall seconds of all finished blocks of the same learner."""
+    """Returns the time that some blocks will take, from the finished blocks of the same task and learner."""
     rates = _seconds_per_lane_iteration(blocks)
     left = list(left)
-    known = [block for block in left if block.cell.agent in rates]
-    seconds = sum(rates[block.cell.agent] * block.lane_iterations * block.left for block in known)
-    return Estimate(seconds, tuple(sorted({block.cell.agent for block in left} - rates.keys())))
+    known = [block for block in left if _kind(block) in rates]
+    seconds = sum(rates[_kind(block)] * block.lane_iterations * block.left for block in known)
+    return Estimate(seconds, tuple(sorted({_kind(block) for block in left} - rates.keys())))
+
+
+def _kind(block: Block) -> str:
+    return f"{block.cell.env} {block.cell.agent}"
 
 
 def _seconds_per_lane_iteration(blocks: Iterable[Block]) -> Mapping[str, float]:
-    """Returns the mean of the finished blocks of each learner; compiling included."""
+    """Returns the mean wall seconds of the finished blocks of each kind; compiling included."""
     measured: dict[str, list[tuple[float, int]]] = {}
     for block in blocks:
         if block.wall_seconds is not None:
-            measured.setdefault(block.cell.agent, []).append((block.wall_seconds, block.lane_iterations))
-    return {agent: sum(s for s, _ in pairs) / sum(n for _, n in pairs) for agent, pairs in measured.items()}
+            measured.setdefault(_kind(block), []).append((block.wall_seconds, block.lane_iterations))
+    return {kind: sum(s for s, _ in pairs) / sum(n for _, n in pairs) for kind, pairs in measured.items()}
 
 
 def duration(seconds: float) -> str:

@@ -73,8 +73,15 @@ def test_a_sweep_counts_its_lanes(make_cell: MakeCell, tmp_path: Path) -> None:
     assert (block.state, block.lane_iterations) == ("finished", 2 * 3 * 400)
 
 
-def block(agent: str, state: str, seeds: int = 10, iteration: int = 0, wall: float | None = None) -> Block:
-    cell = Cell("point-mass-3d", agent, CURRICULA[4])
+def block(
+    agent: str,
+    state: str,
+    seeds: int = 10,
+    iteration: int = 0,
+    wall: float | None = None,
+    env: str = "point-mass-3d",
+) -> Block:
+    cell = Cell(env, agent, CURRICULA[4])
     return Block(cell, Path("x"), tuple(range(seeds)), state, 400, iteration, wall_seconds=wall)
 
 
@@ -88,21 +95,10 @@ def test_what_is_left_takes_as_long_as_the_learner_took_before() -> None:
     assert str(estimate) == "about 2 min left"
 
 
-def test_a_learner_that_was_never_measured_is_named() -> None:
-    blocks = [block("ppo", "finished", wall=100.0), block("ppo", "to be trained"), block("sac", "to be trained")]
+def test_a_learner_that_was_never_measured_on_a_task_is_named() -> None:
+    other = block("ppo", "to be trained", env="ball-catching")
+    blocks = [block("ppo", "finished", wall=100.0), block("ppo", "to be trained"), other]
     estimate = time_left(blocks[1:], blocks)
-    assert (estimate.seconds, estimate.unknown) == (100.0, ("sac",))
-    assert str(estimate) == "about 2 min left and unknown time for sac"
-    assert str(time_left(blocks[2:], blocks)) == "unknown time for sac"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0 min"), (61, "2 min"), (3600, "1 h 00 min"), (11_101, "3 h 06 min")]
-)
-def test_durations_are_rounded_up_to_minutes(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
-@pytest.mark.parametrize(("seeds", "text"), [((1, 2, 3), "1-3"), ((4,), "4"), ((1, 3, 4), "1, 3, 4")])
-def test_seeds_are_written_short(seeds: tuple[int, ...], text: str) -> None:
-    assert seeds_label(seeds) == text
+    assert (estimate.seconds, estimate.unknown) == (100.0, ("ball-catching ppo",))
+    assert str(estimate) == "about 2 min left and unknown time for ball-catching ppo"
+    assert str(time_left([other], blocks)) == "unknown time for ball-catching ppo"
