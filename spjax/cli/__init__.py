@@ -1,4 +1,4 @@
-"""The command line: train, sweep, resume, evaluate, plot, list."""
+"""The command line: train, sweep, resume, evaluate, plot, render, list."""
 
 from spjax.cli.app import main
 

@@ -16,6 +16,7 @@ spjax: self-paced curricula for reinforcement learning, jitted end to end.
     spjax resume RUN     continue a run that was stopped or killed
     spjax evaluate RUN   play new episodes with the newest policies of a run
     spjax plot RUN ...   draw the pictures of runs
+    spjax render RUN     film episodes of the newest policy: a video and a web page
     spjax list           environments, agents, teachers, presets, and your runs
 
 for example:
@@ -35,6 +36,7 @@ _COMMANDS = {  # by the function that runs it
     "resume": "spjax.cli.training:resume",
     "evaluate": "spjax.cli.evaluation:evaluate",
     "plot": "spjax.cli.runs:plot",
+    "render": "spjax.cli.render:render",
     "list": "spjax.cli.runs:show",
 }
 
@@ -68,8 +70,22 @@ def _run(args: list[str]) -> None:
 
         raise UsageError(f"unknown command {args[0]!r}; {suggest(args[0], _COMMANDS, 'see spjax --help')}")
     else:
+        _import_mujoco()
         module, _, function = _COMMANDS[args[0]].partition(":")
         getattr(importlib.import_module(module), function)(args[1:])
+
+
+def _import_mujoco() -> None:
+    """Imports MuJoCo without the OpenGL that MUJOCO_GL names: where that one fails, MuJoCo cannot be imported.
+
+    Only rendering needs OpenGL, and does so in a process of its own.
+    """
+    chosen = os.environ.get("MUJOCO_GL")
+    os.environ["MUJOCO_GL"] = "disabled"
+    importlib.import_module("mujoco")
+    del os.environ["MUJOCO_GL"]
+    if chosen is not None:
+        os.environ["MUJOCO_GL"] = chosen
 
 
 def _complain(what: object, code: int) -> int:

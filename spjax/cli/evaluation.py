@@ -16,7 +16,6 @@ from spjax.cli.cache import keep_compiled_programs
 from spjax.cli.errors import UsageError
 from spjax.cli.flags import Group, parse
 from spjax.cli.report import say
-from spjax.contexts import ContextSpace
 from spjax.training.config import RunConfig
 from spjax.training.experiment import Experiment, Outcome, RunState
 from spjax.training.program import Program
@@ -52,7 +51,7 @@ def evaluate(args: Sequence[str]) -> None:
     keep_compiled_programs()
     config, program, state = restore(folder)
     outcome = _play(program, state, values["episodes"], context, values["seed"])
-    where = _spelled(space, context) if context else "the target"
+    where = space.describe(context) if context else "the target"
     console = Console()
     say(console, f"{folder} at iteration {int(state.iteration[0])}: {values['episodes']} episodes on {where},")
     say(console, "discounted return ± one standard error, its quantiles, and how many succeeded")
@@ -97,8 +96,3 @@ def _cells(values: np.ndarray, rate: float) -> list[str]:
     band = statistics.quantiles(values[:, None])
     mean = f"{statistics.mean(values):.2f}" + ("" if np.isnan(error) else f" ± {error:.2f}")
     return [mean, *(f"{float(curve[0]):.2f}" for curve in (band.low, band.middle, band.high)), f"{100 * rate:.0f} %"]
-
-
-def _spelled(space: ContextSpace, context: tuple[float, ...]) -> str:
-    parts = zip(space.names, context, space.units, strict=True)
-    return ", ".join(f"{name} {value:g}" + ("" if unit == "1" else f" {unit}") for name, value, unit in parts)

@@ -39,6 +39,11 @@ class ContextSpace:
         lower, upper = jnp.asarray(self.lower), jnp.asarray(self.upper)
         return jax.random.uniform(key, lower.shape, lower.dtype, lower, upper)
 
+    def describe(self, context: Sequence[float]) -> str:
+        """Returns a context in words, for example "gate position 2.5 m, gate width 0.5 m"."""
+        parts = zip(self.names, context, self.units, strict=True)
+        return ", ".join(f"{name} {value:g}" + ("" if unit == "1" else f" {unit}") for name, value, unit in parts)
+
     def check(self, context: Sequence[float], what: str = "context") -> None:
         """Checks one concrete context.
 

@@ -102,3 +102,15 @@ def test_a_learner_that_was_never_measured_on_a_task_is_named() -> None:
     assert (estimate.seconds, estimate.unknown) == (100.0, ("ball-catching ppo",))
     assert str(estimate) == "about 2 min left and unknown time for ball-catching ppo"
     assert str(time_left([other], blocks)) == "unknown time for ball-catching ppo"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 min"), (61, "2 min"), (3600, "1 h 00 min"), (11_101, "3 h 06 min")]
+)
+def test_durations_are_rounded_up_to_minutes(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(("seeds", "text"), [((1, 2, 3), "1-3"), ((4,), "4"), ((1, 3, 4), "1, 3, 4")])
+def test_seeds_are_written_short(seeds: tuple[int, ...], text: str) -> None:
+    assert seeds_label(seeds) == text
