@@ -1,0 +1,1 @@
+"""Films of policies: videos and web pages. Nothing that trains imports this."""

@@ -1,0 +1,89 @@
+"""Films as one HTML file: the numbers as JSON, a small player, and in space three.js from a content delivery network."""
+
+import html
+import json
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from spjax.analysis.style import BAD, GOOD
+from spjax.rendering import plane
+from spjax.rendering.film import HOLD, Film, end_text, task_text
+from spjax.rendering.record import Episode
+from spjax.rendering.space import MARK, MARK_COLOR, Motion, Stage, kind_of, size_of
+from spjax.rendering.video import whole
+
+THREE = "https://cdn.jsdelivr.net/npm/three@0.180.0/"  # pinned: its interfaces change
+MODULES = {"imports": {"three": f"{THREE}build/three.module.js", "three/addons/": f"{THREE}examples/jsm/"}}
+DIGITS = 4  # of metres and quaternions
+
+
+def write_page(path: Path, film: Film, stage: Stage | None) -> None:
+    """Writes a film: in space where there is a stage, in the plane otherwise."""
+    files = resources.files(__package__)
+    content = plane_content(film) if stage is None else space_content(film, stage)
+    view = "plane.js" if stage is None else "space.js"
+    text = Template((files / "page.html").read_text()).substitute(
+        title=html.escape(film.title),
+        data=json.dumps(content, separators=(",", ":")).replace("<", "\\u003c"),
+        modules="" if stage is None else f'<script type="importmap">{json.dumps(MODULES)}</script>',
+        view=(files / view).read_text(),
+        player=(files / "player.js").read_text(),
+    )
+    with whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def plane_content(film: Film) -> dict[str, Any]:
+    """Returns what the page of a task in the plane is drawn from, metres and seconds."""
+    episodes = [
+        {**_common(film, episode), "path": _rounded(episode.path), "walls": film.env.scenery(episode.context)}
+        for episode in film.episodes
+    ]
+    return {**_head(film), "box": _rounded(plane.box(film)), "goal": film.env.goal, "episodes": episodes}
+
+
+def space_content(film: Film, stage: Stage) -> dict[str, Any]:
+    """Returns what the page of a task in space is drawn from, metres, seconds, degrees and quaternions (w, x, y, z)."""
+    camera, model = stage.camera, stage.model
+    forward = camera.axes()[2]
+    place = np.asarray(camera.lookat) - camera.distance * forward
+    kinds = [kind_of(int(kind)) for kind in model.geom_type]
+    geoms = [
+        {"name": model.geom(index).name, "kind": kind, "color": _rounded(model.geom_rgba[index])}
+        for index, kind in enumerate(kinds)
+    ]
+    geoms[model.geom(MARK).id]["color"] = list(MARK_COLOR)
+    episodes = [
+        {**_common(film, episode), "poses": _poses(part), "sizes": list(map(size_of, kinds, part.sizes))}
+        for episode, part in zip(film.episodes, stage.motions, strict=True)
+    ]
+    view = {"from": _rounded(place), "lookat": _rounded(camera.lookat), "fovy": camera.fovy}
+    return {**_head(film), "camera": view, "geoms": geoms, "trail": stage.trail, "episodes": episodes}
+
+
+def _head(film: Film) -> dict[str, Any]:
+    colors = {"true": GOOD, "false": BAD}
+    return {"title": film.title, "period": film.env.control_period, "speed": film.speed, "hold": HOLD, "colors": colors}
+
+
+def _common(film: Film, episode: Episode) -> dict[str, Any]:
+    return {
+        "task": task_text(film.env, episode),
+        "success": episode.success,
+        "end": end_text(film.env, episode),
+        "returns": _rounded(episode.returns),
+    }
+
+
+def _poses(part: Motion) -> list[list[list[float]]]:
+    """Returns [x, y, z, qw, qx, qy, qz] of each geom at each frame, and one frame only of those that stand still."""
+    poses = np.moveaxis(np.concatenate([part.positions, part.quaternions], axis=-1), 1, 0).round(DIGITS)
+    return [(poses[i] if (poses[i] != poses[i][0]).any() else poses[i][:1]).tolist() for i in range(len(poses))]
+
+
+def _rounded(values: Any) -> Any:
+    return np.asarray(values, float).round(DIGITS).tolist()
