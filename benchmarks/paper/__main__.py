@@ -11,7 +11,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.paper import figure_ball_catching, figure_point_mass, figure_trade_off, table_1, table_2
+from benchmarks.paper import (
+    figure_ball_catching,
+    figure_point_mass,
+    figure_regularizer,
+    figure_trade_off,
+    table_1,
+    table_2,
+)
 from benchmarks.paper.blocks import Block, time_left
 from benchmarks.paper.cells import AGENTS, Cell
 from benchmarks.paper.records import finished_runs
@@ -19,7 +26,7 @@ from benchmarks.paper.runner import Plan, status_lines, train
 from spjax.cli.report import frozen_lanes
 from spjax.training.train import Interrupted
 
-_MODULES = (table_1, table_2, figure_point_mass, figure_trade_off, figure_ball_catching)
+_MODULES = (table_1, table_2, figure_point_mass, figure_trade_off, figure_ball_catching, figure_regularizer)
 EXPERIMENTS = {module.NAME: module for module in _MODULES}
 ENVS = tuple(dict.fromkeys(cell.env for module in _MODULES for cell in module.CELLS))
 RESULTS = Path(__file__).parents[1] / "results"
@@ -29,6 +36,7 @@ EXAMPLES = """examples:
   python -m benchmarks.paper table-1 --agents sac --seeds 20          then the other 10, in folders of their own
   python -m benchmarks.paper table-1 --only point-mass-2d_ppo_random  one cell
   python -m benchmarks.paper figure-ball-catching --agents ppo        ball catching with PPO
+  python -m benchmarks.paper figure-regularizer                       a picture that needs no training
   python -m benchmarks.paper table-1 table-2 --report-only            how far everything is, and the tables of what is there
 """
 
@@ -73,6 +81,13 @@ def cells_of(names: Sequence[str]) -> list[Cell]:
 def _run(options: argparse.Namespace, console: Console) -> list[str]:
     """Trains and reports; returns what could not be trained."""
     plan = Plan(cells_of(options.names), options.runs, options.seeds)
+    failures = _train(options, plan, console) if plan.cells else []
+    _report(options, plan.blocks(), console)
+    return failures
+
+
+def _train(options: argparse.Namespace, plan: Plan, console: Console) -> list[str]:
+    """Says how far the cells are and, unless only reports are wanted, trains them."""
     if not any(_wanted(options, cell) for cell in plan.cells):
         raise ValueError(f"no cell of {', '.join(options.names)} has that task, learner and name")
     blocks = plan.blocks()
@@ -80,12 +95,10 @@ def _run(options: argparse.Namespace, console: Console) -> list[str]:
         _say(console, line)
     left = [block for block in blocks if block.state != "finished" and _wanted(options, block.cell)]
     _say(console, f"{len(left)} to train; {time_left(left, blocks)}")
-    failures = []
-    if not options.report_only:
-        command = f"python -m benchmarks.paper {' '.join(options.names)} --seeds {options.seeds}"
-        failures = train(plan, lambda cell: _wanted(options, cell), command, lambda line: _say(console, line))
-    _report(options, plan.blocks(), console)
-    return failures
+    if options.report_only:
+        return []
+    command = f"python -m benchmarks.paper {' '.join(options.names)} --seeds {options.seeds}"
+    return train(plan, lambda cell: _wanted(options, cell), command, lambda line: _say(console, line))
 
 
 def _wanted(options: argparse.Namespace, cell: Cell) -> bool:
