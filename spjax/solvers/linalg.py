@@ -1,17 +1,28 @@
-"""Linear algebra of the small matrices of a context distribution, unrolled over rows at trace time.
+"""Linear algebra of small matrices in plain operations.
 
-Context spaces have a handful of dimensions. Written out row by row these factorisations fuse with the code around them,
-and no LAPACK call stands inside a vmapped ``while_loop`` (batched LAPACK calls there can block XLA's CPU thread pool).
+No LAPACK call stands inside a vmapped ``while_loop`` (batched LAPACK calls there can block XLA's CPU thread pool). Matrices
+of a context distribution have a handful of rows: written out row by row at trace time these factorisations fuse with the
+code around them. Larger ones, of an episodic policy or of value features, take one loop over the rows.
 """
 
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, Float
+
+UNROLLED = 12  # largest size that is written out at trace time
 
 
 def solve_lower(chol: Float[Array, "n n"], rhs: Float[Array, "n *columns"]) -> Float[Array, "n *columns"]:
     """Returns ``chol^-1 rhs`` by forward substitution; ``chol`` is lower triangular with a non-zero diagonal."""
+    size = chol.shape[0]
+    if size > UNROLLED:
+
+        def substitute(i: Array, solved: Array) -> Array:
+            return solved.at[i].set((rhs[i] - chol[i] @ solved) / chol[i, i])  # rows from i on are still zero
+
+        return lax.fori_loop(0, size, substitute, jnp.zeros_like(rhs))
     rows: list[Array] = []
-    for i in range(chol.shape[0]):
+    for i in range(size):
         rest = sum((chol[i, j] * rows[j] for j in range(i)), start=jnp.zeros_like(rhs[i]))
         rows.append((rhs[i] - rest) / chol[i, i])
     return jnp.stack(rows)
@@ -22,6 +33,8 @@ def cholesky(matrix: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Bool[Arr
 
     Only the lower triangle is read. Where the flag is False the factor is finite but meaningless.
     """
+    if matrix.shape[0] > UNROLLED:
+        return _looped_cholesky(matrix)
     size = matrix.shape[0]
     factor = [[jnp.zeros_like(matrix[0, 0])] * size for _ in range(size)]
     positive = jnp.all(jnp.isfinite(matrix))
@@ -44,10 +57,33 @@ def solve_positive(matrix: Float[Array, "n n"], rhs: Float[Array, "n *columns"])
     """
     size = matrix.shape[0]
     floor = 1e-12 * jnp.maximum(jnp.abs(jnp.diagonal(matrix)).max(), 1e-30)
-    table = jnp.concatenate([matrix, rhs.reshape(size, -1)], axis=1)
-    for k in range(size):
-        pivot = jnp.maximum(jnp.abs(table[k, k]), floor)
-        unit_row = table[k] / pivot
+
+    def eliminate(k: int | Array, table: Array) -> Array:
+        unit_row = table[k] / jnp.maximum(jnp.abs(table[k, k]), floor)
         is_pivot = (jnp.arange(size) == k)[:, None]
-        table = jnp.where(is_pivot, unit_row, table - table[:, k, None] * unit_row)
+        return jnp.where(is_pivot, unit_row, table - table[:, k, None] * unit_row)
+
+    table = jnp.concatenate([matrix, rhs.reshape(size, -1)], axis=1)
+    if size > UNROLLED:
+        table = lax.fori_loop(0, size, eliminate, table)
+    else:
+        for k in range(size):
+            table = eliminate(k, table)
     return table[:, size:].reshape(rhs.shape)
+
+
+def _looped_cholesky(matrix: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Bool[Array, ""]]:
+    size = matrix.shape[0]
+    lower = jnp.tril(matrix)
+
+    def eliminate(k: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        rest, factor, positive = carry
+        pivot = rest[k, k]
+        column = rest[:, k] / jnp.sqrt(jnp.where(pivot > 0, pivot, 1.0))
+        column = jnp.where(jnp.arange(size) == k, jnp.sqrt(jnp.where(pivot > 0, pivot, 1.0)), column)
+        column = jnp.where(jnp.arange(size) >= k, column, 0.0)
+        return rest - column[:, None] * column, factor.at[:, k].set(column), positive & (pivot > 0)
+
+    start = (lower, jnp.zeros_like(lower), jnp.all(jnp.isfinite(lower)))
+    _, factor, positive = lax.fori_loop(0, size, eliminate, start)
+    return factor, positive
