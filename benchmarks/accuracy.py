@@ -26,7 +26,7 @@ from benchmarks.context_problems import (
     performance,
     solve_with_scipy,
 )
-from spjax.analysis.results import Record, commit, device, record, versions, write_records
+from spjax.analysis.results import Record, measured_here, write_records
 from spjax.contexts import Gaussian
 from spjax.self_paced import update_context
 
@@ -108,7 +108,7 @@ def compare(count: int, rule: str, direction: str, pool: Pool) -> Record:
         f"{(gaps < -1e-4).sum()} better by > 1e-4, largest KL excess {np.max(excess):.1e}",
         flush=True,
     )
-    return record(
+    return measured_here(
         experiment=f"context-solve-accuracy/{rule}/{direction}",
         env="synthetic",
         agent="none",
@@ -117,9 +117,6 @@ def compare(count: int, rule: str, direction: str, pool: Pool) -> Record:
         seeds=list(range(gaps.size)),
         values=[float(f"{gap:.3e}") for gap in gaps],
         wall_seconds=time.perf_counter() - began,
-        device=device(),
-        versions=versions(),
-        commit=commit(),
         command=f"python -m benchmarks.accuracy --problems {round(count / SHARES[rule])}",
     )
 

@@ -15,7 +15,7 @@ import numpy as np
 
 import spjax
 from benchmarks.context_problems import NASTY, ContextProblem, make_problem
-from spjax.analysis.results import Record, commit, device, record, versions, write_records
+from spjax.analysis.results import Record, measured_here, write_records
 from spjax.contexts import Gaussian
 from spjax.self_paced.context_update import update_context
 from spjax.training.program import Program, use_all_cores
@@ -83,7 +83,7 @@ def measure_solves(batch: int) -> Record:
 
 
 def _record(metric: str, batch: int, rates: list[float], compile_seconds: float) -> Record:
-    return record(
+    return measured_here(
         experiment="device-check",
         env="point-mass-3d",
         agent="ppo",
@@ -95,9 +95,6 @@ def _record(metric: str, batch: int, rates: list[float], compile_seconds: float)
         values=rates,
         iterations=ITERATIONS,
         compile_seconds=round(compile_seconds, 1),
-        device=device(),
-        versions=versions(),
-        commit=commit(),
         command=COMMAND,
     )
 

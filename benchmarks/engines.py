@@ -9,13 +9,12 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import mujoco
 import numpy as np
 import tyro
 from jaxtyping import Array, Bool, Float
 
 from spjax import envs
-from spjax.analysis.results import Record, commit, device, record, versions, write_records
+from spjax.analysis.results import Record, measured_here, write_records
 from spjax.contexts import Gaussian
 
 RESULTS = Path(__file__).parent / "results" / "engines.json"
@@ -87,7 +86,7 @@ def played(engine: str, count: int) -> Throws:
 
 
 def _record(metric: str, values: Float[np.ndarray, " throw"]) -> Record:
-    return record(
+    return measured_here(
         experiment="engines",
         env="ball-catching",
         agent="none",
@@ -95,9 +94,6 @@ def _record(metric: str, values: Float[np.ndarray, " throw"]) -> Record:
         metric=metric,
         seeds=list(range(len(values))),
         values=values,
-        device=device(),
-        versions=versions() | {"mujoco": mujoco.__version__},
-        commit=commit(),
         command="python -m benchmarks.engines",
     )
 

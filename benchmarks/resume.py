@@ -15,7 +15,7 @@ import jax
 import numpy as np
 import tyro
 
-from spjax.analysis.results import commit, device, record, versions, write_records
+from spjax.analysis.results import measured_here, write_records
 from spjax.training.checkpoint import without_keys
 from spjax.training.train import restore
 
@@ -63,7 +63,7 @@ def main(kills: int = 10, iterations: int = 400, seed: int = 0) -> None:
     write_records(
         RESULTS,
         [
-            record(
+            measured_here(
                 experiment="resume",
                 env="point-mass-3d",
                 agent="ppo",
@@ -73,9 +73,6 @@ def main(kills: int = 10, iterations: int = 400, seed: int = 0) -> None:
                 seeds=reached,
                 values=[float(same)] * kills,
                 iterations=iterations,
-                device=device(),
-                versions=versions(),
-                commit=commit(),
                 command=f"python -m benchmarks.resume --kills {kills} --iterations {iterations} --seed {seed}",
             )
         ],

@@ -14,7 +14,7 @@ import jax
 import tyro
 
 import spjax
-from spjax.analysis.results import Record, commit, device, record, versions, write_records
+from spjax.analysis.results import Record, measured_here, write_records
 from spjax.training.experiment import Experiment, RunState
 from spjax.training.program import Program, use_all_cores
 
@@ -85,7 +85,7 @@ def _timed(function: Callable[..., Any], *arguments: Any) -> float:
 
 
 def _record(schedule: str, metric: str, value: float, seeds: int, command: str) -> Record:
-    return record(
+    return measured_here(
         experiment="breakdown",
         env="point-mass-3d",
         agent="ppo",
@@ -94,9 +94,6 @@ def _record(schedule: str, metric: str, value: float, seeds: int, command: str) 
         metric=metric,
         seeds=[seeds],
         values=[value],
-        device=device(),
-        versions=versions(),
-        commit=commit(),
         command=command,
     )
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.context_problems import NASTY, ContextProblem, make_problem, solve_with_scipy
-from spjax.analysis.results import commit, device, record, versions, write_records
+from spjax.analysis.results import measured_here, write_records
 from spjax.contexts import Gaussian
 from spjax.self_paced import update_context
 
@@ -90,23 +90,20 @@ def main() -> None:
         "teacher": "self_paced",
         "metric": "solves per second",
     }
-    common |= {"device": device(), "versions": versions(), "commit": commit()}
-    command = "python -m benchmarks.speed.context_solve"
-    ours_record = record(
+    common["command"] = "python -m benchmarks.speed.context_solve"
+    ours_record = measured_here(
         experiment="context-solve/spjax",
         seeds=list(range(len(rates))),
         values=rates,
         wall_seconds=float(np.median(ours)),
         compile_seconds=compile_seconds,
-        command=command,
         **common,
     )
-    peer_record = record(
+    peer_record = measured_here(
         experiment="context-solve/scipy-trust-constr",
         seeds=list(range(len(peer_rates))),
         values=peer_rates,
         wall_seconds=float(np.sum(theirs)),
-        command=command,
         **common,
     )
     write_records(RESULTS, [ours_record, peer_record])

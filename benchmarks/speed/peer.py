@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
@@ -25,7 +24,7 @@ import tyro
 
 import spjax
 from benchmarks.speed.peers.timing import PeerTiming, metric_names
-from spjax.analysis.results import Record, commit, device, record, versions, write_records
+from spjax.analysis.results import Record, measured_here, write_records
 from spjax.analysis.run import load_run
 from spjax.presets.point_mass import K_ALPHA, ZETA
 
@@ -135,7 +134,7 @@ def _record(
     wall_seconds: float | None = None,
     compile_seconds: float | None = None,
 ) -> Record:
-    return record(
+    return measured_here(
         experiment=f"peer-{agent}",
         env="point-mass-3d",
         agent=agent,
@@ -147,9 +146,7 @@ def _record(
         iterations=iterations,
         wall_seconds=wall_seconds,
         compile_seconds=compile_seconds,
-        device=device(),
-        versions=versions() | {name: metadata.version(name) for name in PEER_PACKAGES},
-        commit=commit(),
+        packages=PEER_PACKAGES,
         command=" ".join(["python -m benchmarks.speed.peer", *sys.argv[1:]]),
     )
 

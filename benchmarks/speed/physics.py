@@ -15,7 +15,7 @@ import tyro
 from spjax.envs.physics import make
 
 from benchmarks.callback_stress import rollout, thrown_balls
-from spjax.analysis.results import Record, commit, device, record, versions, write_records
+from spjax.analysis.results import Record, measured_here, write_records
 from tests.envs.physics import scenes
 
 RESULTS = Path(__file__).parents[1] / "results" / "physics.json"
@@ -94,7 +94,7 @@ def _by_turns(runs: Mapping[str, Run]) -> dict[str, list[float]]:
 def _record(engine: str, size: int, steps: int, seconds: list[float], compile_seconds: float | None) -> Record:
     rates = [size * steps / value for value in seconds]
     print(f"{engine:8} {size:5} instances: {np.median(rates):8.0f} control steps/s", flush=True)
-    return record(
+    return measured_here(
         experiment="physics",
         env="arm-and-ball",
         agent="none",
@@ -104,9 +104,6 @@ def _record(engine: str, size: int, steps: int, seconds: list[float], compile_se
         seeds=list(range(len(rates))),
         values=rates,
         compile_seconds=compile_seconds,
-        device=device(),
-        versions=versions() | {"mujoco": mujoco.__version__},
-        commit=commit(),
         command="python -m benchmarks.speed.physics",
     )
 

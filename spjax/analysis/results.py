@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from jaxtyping import Float
@@ -22,7 +22,7 @@ from spjax.analysis import statistics
 from spjax.analysis.paper import Estimate, published
 from spjax.analysis.run import Group, Run, Setting
 
-PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "scipy")
+PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "scipy", "mujoco")
 
 
 class Record(TypedDict):
@@ -109,6 +109,17 @@ def record(
     )
 
 
+def measured_here(*, command: str, packages: Sequence[str] = (), **fields: Any) -> Record:
+    """Returns a record of what was measured in this process: `record` with device, versions and commit filled in.
+
+    Args:
+        command: makes it again.
+        packages: names of further packages that the numbers depend on.
+        fields: the other fields of `record`.
+    """
+    return record(device=device(), versions=versions(packages), commit=commit(), command=command, **fields)
+
+
 def records_of_run(run: Run, experiment: str, threshold: float | None = None) -> list[Record]:
     """Returns the final discounted return, the final success rate and, if asked, the iterations to a threshold.
 
@@ -161,10 +172,10 @@ def read_records(path: str | Path) -> list[Record]:
     return records
 
 
-def versions() -> dict[str, str | None]:
-    """Returns the versions of what the numbers depend on; None for a package that is not installed."""
+def versions(packages: Sequence[str] = ()) -> dict[str, str | None]:
+    """Returns the versions of what the numbers depend on, these packages too; None for one that is not installed."""
     return {"python": platform.python_version(), "spjax": spjax.__version__} | {
-        name: _version(name) for name in PACKAGES
+        name: _version(name) for name in (*PACKAGES, *packages)
     }
 
 

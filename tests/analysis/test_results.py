@@ -116,13 +116,20 @@ def test_a_swept_run_gives_records_for_each_value_and_no_published_ones(make_run
 
 def test_versions_name_what_the_numbers_depend_on() -> None:
     versions = results.versions()
-    assert set(versions) == {"jax", "jaxlib", "flax", "optax", "numpy", "scipy", "python", "spjax"}
+    assert set(versions) == {"jax", "jaxlib", "flax", "optax", "numpy", "scipy", "mujoco", "python", "spjax"}
     assert (versions["jax"], versions["numpy"]) == (jax.__version__, np.__version__)
 
 
-def test_a_package_that_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "PACKAGES", ("no-such-package-anywhere",))
-    assert results.versions()["no-such-package-anywhere"] is None
+def test_a_package_that_is_not_installed_has_no_version() -> None:
+    assert results.versions(["no-such-package-anywhere"])["no-such-package-anywhere"] is None
+
+
+def test_what_is_measured_here_says_where_and_with_what() -> None:
+    fields = {"experiment": "e", "env": "x", "agent": "none", "teacher": "none", "metric": "m"}
+    record = results.measured_here(command="make it", packages=["pytest"], seeds=[3], values=[2.0], **fields)
+    assert (record["device"], record["commit"], record["command"]) == (results.device(), results.commit(), "make it")
+    assert record["versions"] == results.versions() | {"pytest": pytest.__version__}
+    assert record["mean"] == 2.0
 
 
 def test_the_commit_is_that_of_the_source_and_marked_if_it_was_changed(
