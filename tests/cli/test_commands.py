@@ -1,0 +1,155 @@
+"""What the commands do."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pyarrow.parquet as pq
+import pytest
+
+from spjax.analysis import load_run
+from spjax.analysis.run import Frozen
+from spjax.cli import main
+from spjax.cli.cache import keep_compiled_programs
+from spjax.cli.report import frozen_lanes
+from spjax.training import run_folder
+from spjax.training import train as training
+from tests.cli.conftest import P3D
+
+
+def content(folder):
+    return {p: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_training_writes_the_run_that_the_flags_describe(trained):
+    content = json.loads((trained / "config.json").read_text())
+    assert content["seeds"] == [3, 5]
+    assert content["num_iterations"] == 2
+    assert content["settings"]["agent"]["hidden"] == [4, 4]
+    assert content["settings"]["agent"]["num_minibatches"] == 2
+    assert content["settings"]["agent"]["learning_rate"] == 2.5e-4
+    assert content["command"].startswith("spjax train point-mass-3d --teacher default --iterations 2")
+    assert load_run(trained).last_evaluated_iteration == 2
+
+
+def test_training_into_a_folder_that_exists_is_refused(trained, capsys):
+    before = content(trained)
+    assert main(["train", P3D, "--out", str(trained)]) == 2
+    assert capsys.readouterr().err == f"spjax: {trained} exists already; resume it, or choose another folder\n"
+    assert content(trained) == before
+
+
+def test_resume_ends_with_the_bits_of_the_undisturbed_run_and_draws_pictures(trained, tmp_path, capsys):
+    run = shutil.copytree(trained, tmp_path / "run")
+    shutil.rmtree(run / "checkpoints" / "000002")
+    (run / "summary.json").unlink()
+    assert main(["resume", str(run), "--quiet"]) == 0
+    for part in ("metrics", "evaluation"):
+        resumed, whole = (pq.read_table(folder / part / "000002.parquet").to_pydict() for folder in (run, trained))
+        assert repr(resumed) == repr(whole)  # NaN is NaN, and every float has its own text
+    printed = capsys.readouterr().out
+    assert f"run folder: {run}\n" in printed
+    pictures = sorted((run / "pictures").glob("*.png"))
+    assert {"learning_curve", "success_rate", "trajectories"} <= {picture.stem for picture in pictures}
+    assert sorted(line for line in printed.splitlines() if line.startswith("picture: ")) == [
+        f"picture: {picture}" for picture in pictures
+    ]
+
+
+def test_evaluate_prints_a_row_a_seed_repeats_exactly_and_changes_nothing(trained, capsys):
+    before = content(trained)
+    printed = []
+    for seed in ("0", "0", "1"):
+        args = ["evaluate", str(trained), "--episodes", "4", "--seed", seed]
+        assert main([*args, "--context", "2.5", "0.5", "0"]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] != printed[2]
+    assert "2: 4 episodes on gate position 2.5 m, gate width 0.5 m, friction 0 1/s," in printed[0]
+    rows = [line.split("│")[1].strip() for line in printed[0].splitlines() if line.startswith("│")]
+    assert rows == ["3", "5", "all"]
+    assert content(trained) == before
+
+
+def test_plot_names_the_pictures_that_it_draws(trained, tmp_path, capsys):
+    run = shutil.copytree(trained, tmp_path / "run")
+    assert main(["plot", str(run)]) == 0
+    assert f"picture: {run}/pictures/learning_curve.png\n" in capsys.readouterr().out
+    assert (run / "pictures" / "learning_curve.png").stat().st_size > 1000
+
+
+def test_list_shows_environments_presets_and_the_state_of_runs(trained, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(trained, tmp_path / "runs" / "a")
+    shutil.copytree(trained, tmp_path / "runs" / "b")
+    Path("runs/b/summary.json").unlink()
+    Path("runs/b/evaluation/000002.parquet").unlink()
+    shutil.copytree(trained, tmp_path / "runs" / "c")
+    Path("runs/c/config.json").write_text("{")
+    assert main(["list"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "point-mass-3d gate position m -4 to 4 2.5 ± 0.004" in lines
+    assert "spjax train point-mass-3d --agent ppo --teacher self-paced --teacher.schedule bound" in lines
+    assert "runs/a 2 2 of 2 finished" in lines
+    assert "runs/b 2 1 of 2 unfinished" in lines
+    assert any(line.startswith("runs/c unreadable: runs/c/config.json is half-written") for line in lines)
+
+
+def test_frozen_seeds_are_reported_in_one_sentence(trained, tmp_path, monkeypatch, capsys):
+    lanes = (Frozen(0, 3, 17), Frozen(1, 5, 17), Frozen(2, 8, 20))
+    why = "frozen, because their parameters became non-finite"
+    assert frozen_lanes(lanes) == f"{why}: seed 3, 5 after iteration 17; seed 8 after iteration 20"
+    run = shutil.copytree(trained, tmp_path / "run")
+    summary = json.loads((run / "summary.json").read_text())
+    run_folder.write_json(run / "summary.json", {**summary, "frozen": [{"lane": 1, "seed": 5, "iteration": 1}]})
+    monkeypatch.setattr(training, "resume", lambda folder, progress: folder)
+    assert main(["resume", str(run), "--no-plots"]) == 0
+    assert f"{why}: seed 5 after iteration 1\n" in capsys.readouterr().out
+
+
+def test_the_help_shows_the_settings_of_the_chosen_types_with_comments_and_defaults(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", P3D, "--teacher", "self-paced", "--help"])
+    printed = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "--teacher.max-kl FLOAT epsilon, nats an update (default: 0.05)" in printed
+    assert "--agent.hidden INT ... of both networks (default: 64 64)" in printed
+    assert "A sweep may vary discount, gae_lambda," in printed
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", P3D, "--teacher", "random", "--help"])
+    assert "--teacher.max-kl" not in capsys.readouterr().out
+
+
+def test_the_first_help_answers_without_jax():
+    script = "import sys; from spjax.cli import main; main(['--help']); sys.exit('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "spjax train point-mass-3d --agent ppo" in done.stdout
+
+
+@pytest.fixture
+def cache_folder():
+    """Puts the compilation cache back as it was."""
+    before = jax.config.jax_compilation_cache_dir
+    yield
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+def test_compiled_programs_are_kept_in_the_users_cache_folder(cache_folder, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    jax.config.update("jax_compilation_cache_dir", None)
+    keep_compiled_programs()
+    assert jax.config.jax_compilation_cache_dir == str(tmp_path / "spjax" / "jax")
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path / "mine"))
+    keep_compiled_programs()
+    assert jax.config.jax_compilation_cache_dir == str(tmp_path / "mine")
+
+
+def test_a_cache_folder_that_cannot_be_written_stops_nothing(cache_folder, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    jax.config.update("jax_compilation_cache_dir", None)
+    keep_compiled_programs()
+    assert jax.config.jax_compilation_cache_dir is None

@@ -1,0 +1,66 @@
+"""From flags to the configuration of a run."""
+
+from pathlib import Path
+
+from tests.cli.conftest import P3D
+
+
+def test_every_kind_of_setting_has_a_flag(captured_config):
+    config, folder, how = captured_config(
+        *("train", "point-mass-3d", "--agent", "ppo", "--teacher=self-paced", "--teacher.schedule", "bound"),
+        *("--agent.learning_rate=1e-3", "--agent.hidden", "32", "16", "--agent.bootstrap-time-limit"),
+        *("--teacher.performance-bound", "2", "--teacher.std-floor", "None", "--teacher.warmup", "3"),
+        *("--env.noise-std", "0", "--target-mean", "-1", "1", "0.5", "--seeds", "4", "--evaluation-episodes", "7"),
+    )
+    assert folder == Path("runs/point-mass-3d-ppo-self-paced-bound")
+    assert how["progress"]
+    assert (config.agent.learning_rate, config.agent.hidden, config.agent.bootstrap_time_limit) == (
+        1e-3,
+        (32, 16),
+        True,
+    )
+    assert (config.teacher.schedule, config.teacher.performance_bound, config.teacher.warmup) == ("bound", 2.0, 3)
+    assert config.teacher.std_floor is None
+    assert config.env.noise_std == 0.0
+    assert config.teacher.target_mean == config.target_mean == (-1.0, 1.0, 0.5)
+    assert config.teacher.target_std == config.target_std == (0.004, 0.00375, 0.002)
+    assert config.seeds == (1, 2, 3, 4)
+    assert config.evaluation_episodes == 7
+
+
+def test_the_preset_is_the_default_of_every_setting(captured_config):
+    config, _, _ = captured_config("train", P3D, "--variant", "article")
+    assert (config.env.force_gain, config.agent.max_grad_norm, config.teacher.offset) == (1.0, 0.5, 11)
+    assert (config.num_iterations, config.evaluate_every, config.seeds) == (400, 5, (1,))
+
+
+def test_curricula_start_where_the_flag_says(captured_config):
+    aim = ("--target-mean", "1.0", "0.8", "2.0", "--no-hold-position", "--env.engine", "native")
+    config, _, _ = captured_config("train", "ball-catching", *aim)
+    assert config.start == "target"
+    assert config.teacher.initial_mean == config.teacher.target_mean == config.target_mean == (1.0, 0.8, 2.0)
+    assert config.teacher.offset == 50
+    assert (config.hold_position, config.env.engine) == (False, "native")
+    config, _, _ = captured_config("train", "ball-catching", "--start", "initial", *aim)
+    assert config.start == "initial"
+    assert (config.teacher.initial_mean, config.teacher.offset) == ((0.68, 0.9, 0.85), 0)
+
+
+def test_a_sweep_is_the_grid_of_its_values(captured_config):
+    config, _, _ = captured_config(
+        *("sweep", P3D, "--over", "teacher.kl-proportion=0.4,0.8", "--seeds", "5,"),
+        *("--over", "teacher.std_floor=0.2:0.1:0.1,0:0:0", "teacher.offset=10,20"),
+    )
+    assert config.over == {
+        "teacher.kl_proportion": (0.4, 0.8),
+        "teacher.std_floor": ((0.2, 0.1, 0.1), (0.0, 0.0, 0.0)),
+        "teacher.offset": (10, 20),
+    }
+    assert len(config.lanes()) == 8
+
+
+def test_run_folders_are_numbered(captured_config):
+    Path("runs/point-mass-2d-ppo-random").mkdir(parents=True)
+    assert captured_config("train", "point-mass-2d", "--teacher", "random")[1].name == "point-mass-2d-ppo-random-2"
+    Path("runs/point-mass-2d-ppo-random-2").mkdir()
+    assert captured_config("train", "point-mass-2d", "--teacher", "random")[1].name == "point-mass-2d-ppo-random-3"

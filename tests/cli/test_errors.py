@@ -1,0 +1,196 @@
+"""What goes wrong is one sentence: exit code 2 for the user's mistakes, 1 for failures."""
+
+import errno
+import os
+import shutil
+
+import pytest
+
+from spjax.cli import main
+from spjax.training import train as training
+from tests.cli.conftest import P3D
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["trian"], "unknown command 'trian'; did you mean train?"),
+        (["frobnicate"], "unknown command 'frobnicate'; see spjax --help"),
+        (["train"], "train needs an environment first: ball-catching or point-mass-3d or point-mass-2d"),
+        (
+            ["train", "--seeds", "2"],
+            "train needs an environment first: ball-catching or point-mass-3d or point-mass-2d",
+        ),
+        (["train", "point-mass-3"], "unknown environment 'point-mass-3'; did you mean 'point-mass-3d'?"),
+        (["train", P3D, "--agent", "pp"], "unknown agent 'pp'; did you mean 'ppo'?"),
+        (["train", P3D, "--agent"], "--agent needs 'ppo' or 'trpo' or 'sac', got nothing"),
+        (["train", P3D, "--teacher=self-pace"], "unknown teacher 'self-pace'; did you mean 'self-paced'?"),
+        (["train", P3D, "--variant", "artcle"], "unknown variant 'artcle'; did you mean 'article'?"),
+        (["train", P3D, "--teacher.schedule", "bond"], "unknown schedule 'bond'; did you mean 'bound'?"),
+        (
+            ["train", P3D, "--teacher", "random", "--teacher.schedule", "bound"],
+            "only the self-paced teacher has a schedule, got schedule 'bound' for 'random'",
+        ),
+        (
+            ["train", P3D, "--agent.learning-rte", "1"],
+            "unknown flag --agent.learning-rte; did you mean --agent.learning-rate?",
+        ),
+        (["train", P3D, "--max-kl", "1"], "unknown flag --max-kl; did you mean --teacher.max-kl?"),
+        (
+            ["train", P3D, "--teacher.target-mean", "1"],
+            "unknown flag --teacher.target-mean; did you mean --target-mean?",
+        ),
+        (["train", P3D, "--over", "agent.discount=1"], f"unknown flag --over; see spjax train {P3D} --help"),
+        (["train", P3D, "--env.dimensions", "2"], f"unknown flag --env.dimensions; see spjax train {P3D} --help"),
+        (["train", P3D, "--quiet", "3"], f"unexpected argument '3'; see spjax train {P3D} --help"),
+        (["train", P3D, "--agent.learning-rate", "abc"], "--agent.learning-rate needs a number, got 'abc'"),
+        (["train", P3D, "--agent.learning-rate", "1", "2"], "--agent.learning-rate needs a number, got '1 2'"),
+        (["train", P3D, "--agent.num-envs", "1.5"], "--agent.num-envs needs a whole number, got '1.5'"),
+        (["train", P3D, "--agent.hidden"], "--agent.hidden needs whole numbers, got nothing"),
+        (
+            ["train", P3D, "--teacher.value-source", "crit"],
+            "--teacher.value-source needs 'critic' or 'return', got 'crit'",
+        ),
+        (["train", P3D, "--agent.learning-rate", "nan"], "agent.learning_rate must not be NaN"),
+        (["train", P3D, "--agent.learning-rate", "-1"], "agent.learning_rate must be at least 0, got -1.0"),
+        (["train", P3D, "--agent.discount", "1.1"], "agent.discount must lie in [0, 1], got 1.1"),
+        (["train", P3D, "--agent.num-envs", "0"], "agent.num_envs must be at least 1, got 0"),
+        (["train", P3D, "--env.noise-std", "-1"], "env.noise_std must be finite and at least 0, got -1.0"),
+        (["train", P3D, "--teacher.max-kl", "-1"], "teacher.max_kl must be at least 0, got -1.0"),
+        (["train", P3D, "--iterations", "0"], "num_iterations must be at least 1, got 0"),
+        (
+            ["train", P3D, "--target-mean", "9", "1", "1"],
+            "teacher.target_mean: gate position = 9 lies outside its bounds [-4, 4] m",
+        ),
+        (
+            ["train", P3D, "--target-mean", "1"],
+            "teacher.target_mean needs 3 values (gate position, gate width, friction), got 1",
+        ),
+        (
+            ["train", P3D, "--teacher", "random", "--target-std", "0", "1", "1"],
+            "teacher.target_std of gate position must be positive and finite, got 0",
+        ),
+        (["train", P3D, "--seeds", "0"], "--seeds must lie in [1, 100000], got 0"),
+        (["train", P3D, "--seeds", "-3"], "--seeds must lie in [1, 100000], got -3"),
+        (["train", P3D, "--seeds", "1,-3"], "seeds must lie in [0, 2^32), got -3..1"),
+        (["train", P3D, "--seeds", "3,3"], "each seed may be given once, got [3, 3]"),
+        (["train", P3D, "--seeds", "x"], "--seeds needs whole numbers, got 'x'"),
+        (
+            ["sweep", P3D],
+            "sweep needs at least one --over, for example --over agent.learning_rate=1e-4,1e-3",
+        ),
+        (
+            ["sweep", P3D, "--over", "agent.hidden=1,2"],
+            "cannot sweep over 'agent.hidden': it shapes the compiled program, so each value needs a run of its own",
+        ),
+        (
+            ["sweep", P3D, "--over", "teacher.klproportion=1,2"],
+            "unknown setting 'teacher.klproportion'; did you mean 'teacher.kl_proportion'?",
+        ),
+        (
+            ["sweep", P3D, "--over", "noise=1"],
+            "cannot sweep over 'noise': settings are named agent.<setting> or teacher.<setting>",
+        ),
+        (
+            ["sweep", P3D, "--over", "teacher.max-kl=1,x"],
+            "--over teacher.max_kl needs a number, got 'x'",
+        ),
+        (["sweep", P3D, "--over", "teacher.max_kl=1,1"], "each value may be given once, got 'teacher.max_kl=1,1'"),
+        (
+            ["sweep", P3D, "--over", "teacher.max_kl=1", "teacher.max-kl=2"],
+            "each setting may be swept once, got teacher.max_kl twice",
+        ),
+        (["sweep", P3D, "--over", "teacher.max_kl"], "--over needs SETTING=VALUE,VALUE, got 'teacher.max_kl'"),
+        (["train", P3D, "--start", "target"], "start of point-mass-3d must be initial, got 'target'"),
+        (
+            ["train", "ball-catching", "--teacher.initial-mean", "1", "1", "1"],
+            "unknown flag --teacher.initial-mean; see spjax train ball-catching --help",
+        ),
+        (["resume"], "resume needs a folder, got nothing"),
+        (["resume", "nowhere"], "there is no run folder nowhere"),
+        (
+            ["resume", "r", "--teacher.max-kl", "3"],
+            "a run's settings are fixed; start a new run to change teacher.max_kl",
+        ),
+        (["resume", "r", "--seeds=3"], "a run's settings are fixed; start a new run to change seeds"),
+        (["resume", "r", "--quite"], "unknown flag --quite; did you mean --quiet?"),
+        (["evaluate", "nowhere"], "there is no run folder nowhere"),
+        (["evaluate", "nowhere", "--episodes", "0"], "--episodes must lie in [1, 100000], got 0"),
+        (["evaluate", "nowhere", "--seed", "-1"], "--seed must lie in [0, 2^32), got -1"),
+        (["plot"], "plot needs folders, got nothing"),
+        (["plot", "nowhere"], "there is no folder nowhere; give the path of a run folder that `spjax train` wrote"),
+        (["list", "3"], "unexpected argument '3'; see spjax list --help"),
+    ],
+)
+def test_what_the_user_gets_wrong_is_one_sentence_and_exit_code_2(args, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(args) == 2
+    assert capsys.readouterr() == ("", f"spjax: {sentence}\n")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda run: (run / "config.json").unlink(), "{run} is not a run folder: it has no config.json"),
+        (
+            lambda run: (run / "config.json").write_text('{"format_version": 1, "env"'),
+            "{run}/config.json is half-written or damaged",
+        ),
+        (
+            lambda run: (run / "config.json").write_text('{"format_version": 99}'),
+            "{run} has format version 99, this spjax reads 1",
+        ),
+        (
+            lambda run: shutil.rmtree(run / "checkpoints"),
+            "{run} has no checkpoint yet; resume it first",
+        ),
+    ],
+)
+def test_a_damaged_run_folder_is_one_sentence(trained, tmp_path, capsys, damage, sentence):
+    run = shutil.copytree(trained, tmp_path / "run")
+    damage(run)
+    assert main(["evaluate", str(run)]) == 2
+    assert capsys.readouterr().err == f"spjax: {sentence.format(run=run)}\n"
+
+
+@pytest.mark.parametrize(
+    ("context", "sentence"),
+    [
+        (["9", "1", "0"], "--context: gate position = 9 lies outside its bounds [-4, 4] m"),
+        (["1"], "--context needs 3 values (gate position, gate width, friction), got 1"),
+    ],
+)
+def test_a_context_that_does_not_exist_is_one_sentence(trained, capsys, context, sentence):
+    assert main(["evaluate", str(trained), "--context", *context]) == 2
+    assert capsys.readouterr().err == f"spjax: {sentence}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "part"),
+            "the disk is full (part); what was saved before is intact, continue with: spjax resume {run}",
+        ),
+        (
+            PermissionError(errno.EACCES, os.strerror(errno.EACCES), "part"),
+            "Permission denied (part); what was saved before is intact, continue with: spjax resume {run}",
+        ),
+        (training.Interrupted("stopped at iteration 5"), "stopped at iteration 5"),
+        (KeyboardInterrupt(), "interrupted"),
+    ],
+)
+def test_a_failure_is_one_sentence_and_exit_code_1(trained, monkeypatch, capsys, error, sentence):
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(training, "resume", fail)
+    assert main(["resume", str(trained)]) == 1
+    assert capsys.readouterr() == ("", f"spjax: {sentence.format(run=trained)}\n")
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["train", P3D, "--out", str(tmp_path / "file" / "run")]) == 1
+    assert capsys.readouterr().err == f"spjax: Not a directory ({tmp_path}/file/run)\n"
