@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SEEDS ?= 20
+JOBS ?= 2
 
 .PHONY: demo test check device-check install clean
 
@@ -10,7 +11,7 @@ demo: $(VENV)/.installed  ## 20 seeds of self-paced PPO on the 3-D point mass, w
 	$(BIN)/spjax train point-mass-3d --agent ppo --teacher self-paced --seeds $(SEEDS)
 
 test: $(VENV)/.installed check  ## formatting, types and the whole suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 check: $(VENV)/.installed  ## ruff and mypy; mypy reads the packages as they are installed
 	$(BIN)/ruff check .
