@@ -78,11 +78,11 @@ def _looped_cholesky(matrix: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], 
 
     def eliminate(k: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         rest, factor, positive = carry
-        pivot = rest[k, k]
-        column = rest[:, k] / jnp.sqrt(jnp.where(pivot > 0, pivot, 1.0))
-        column = jnp.where(jnp.arange(size) == k, jnp.sqrt(jnp.where(pivot > 0, pivot, 1.0)), column)
-        column = jnp.where(jnp.arange(size) >= k, column, 0.0)
-        return rest - column[:, None] * column, factor.at[:, k].set(column), positive & (pivot > 0)
+        below = (jnp.arange(size) > k) & (rest[k, k] > 0)
+        diagonal = jnp.sqrt(jnp.where(rest[k, k] > 0, rest[k, k], 1.0))
+        column = jnp.where(below, rest[:, k] / diagonal, 0.0)
+        factor = factor.at[:, k].set(column.at[k].set(diagonal))
+        return rest - column[:, None] * column, factor, positive & (rest[k, k] > 0)
 
     start = (lower, jnp.zeros_like(lower), jnp.all(jnp.isfinite(lower)))
     _, factor, positive = lax.fori_loop(0, size, eliminate, start)

@@ -6,7 +6,7 @@ import pytest
 from spjax.solvers.linalg import cholesky, solve_lower, solve_positive
 
 
-@pytest.mark.parametrize("size", [1, 3, 9])
+@pytest.mark.parametrize("size", [1, 3, 9, 51])
 def test_a_positive_definite_system_is_solved_to_machine_precision(size):
     rng = np.random.default_rng(size)
     factor = rng.normal(size=(size, size)) * 10.0 ** rng.uniform(-3, 3, size=(size, 1))
@@ -25,18 +25,20 @@ def test_an_indefinite_system_still_gives_a_direction_of_descent():
         assert step @ gradient < 0
 
 
-def test_triangular_solve_and_cholesky_agree_with_numpy():
+@pytest.mark.parametrize("size", [5, 40])
+def test_triangular_solve_and_cholesky_agree_with_numpy(size):
     rng = np.random.default_rng(0)
-    matrix = np.cov(rng.normal(size=(5, 50)))
+    matrix = np.cov(rng.normal(size=(size, 10 * size)))
     with jax.enable_x64(True):
         factor, positive = cholesky(jnp.asarray(matrix))
-        inverse = solve_lower(factor, jnp.eye(5))
+        inverse = solve_lower(factor, jnp.eye(size))
     assert bool(positive)
     np.testing.assert_allclose(factor, np.linalg.cholesky(matrix), rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(np.asarray(inverse) @ np.linalg.cholesky(matrix), np.eye(5), atol=1e-12)
+    np.testing.assert_allclose(np.asarray(inverse) @ np.linalg.cholesky(matrix), np.eye(size), atol=1e-12)
 
 
-def test_cholesky_flags_an_indefinite_matrix_under_jit():
-    factor, positive = jax.jit(cholesky)(jnp.array([[1.0, 2.0], [2.0, 1.0]]))
+@pytest.mark.parametrize("size", [2, 20])
+def test_cholesky_flags_an_indefinite_matrix_under_jit(size):
+    factor, positive = jax.jit(cholesky)(2.0 - jnp.eye(size))
     assert not bool(positive)
     assert np.all(np.isfinite(factor))

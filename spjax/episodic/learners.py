@@ -1,0 +1,135 @@
+"""C-REPS and SPRL: Klink et al. (2021), Section 5 and Algorithm "Self-Paced Episodic Reinforcement Learning".
+
+An iteration draws contexts (C-REPS from the target, SPRL from its own distribution p(c | nu)), parameters from the policy and
+rollouts from the task; the dual weighs the buffered samples, and the KL-regularised fit moves policy and, in SPRL, contexts.
+
+The published results differ from the printed text in the following; all of it can be set:
+
+    alpha is zero for       K_alpha + 1 iterations (``offset``)         K_alpha iterations
+    alpha is computed from  the whole buffer, KL by Monte Carlo         the new batch, KL in closed form (``alpha_from``)
+    alpha is capped         yes (``max_alpha``)                         no
+"""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int
+
+from spjax.contexts import Gaussian, kl_divergence
+from spjax.envs.episodic import EpisodicTask
+from spjax.episodic.base import Data, EpisodicLearner, State
+from spjax.episodic.buffer import Batch
+from spjax.episodic.dual import Weights, creps_weights, sprl_weights
+from spjax.episodic.fit import Fit, Part, fit, raise_floor
+from spjax.episodic.policy import LinearGaussian
+
+
+def alpha_of(
+    iteration: Int[Array, ""],
+    mean_reward: Float[Array, ""],
+    kl_to_target: Float[Array, ""],
+    zeta: ArrayLike,
+    offset: ArrayLike,
+    cap: ArrayLike,
+) -> Float[Array, ""]:
+    """Returns 0 up to iteration K_alpha = offset, then min(cap, zeta |mean reward| / KL), or the cap where KL <= 0.
+
+    As in the released code the absolute value is taken (alpha is never negative, but a failing learner with negative rewards is
+    drawn to the target); rewards should be shifted so that doing nothing is worth zero or more.
+    """
+    positive = kl_to_target > 0
+    proportion = zeta * jnp.abs(mean_reward) / jnp.where(positive, kl_to_target, 1.0)
+    return jnp.where(iteration > offset, jnp.where(positive, jnp.minimum(proportion, cap), cap), 0.0)
+
+
+@struct.dataclass
+class CREPS(EpisodicLearner):
+    """Contextual relative entropy policy search: contexts from the target distribution or, with `learn`, from a teacher."""
+
+    mean_features_of: Literal["target", "buffer"] = struct.field(pytree_node=False, default="target")
+
+    _num_temperatures = 1
+
+    def _start(self, task: EpisodicTask) -> Gaussian:
+        return task.target
+
+    def _schedule(
+        self, state: State, task: EpisodicTask, samples: Batch, batch: Batch
+    ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, " dim"]]:
+        zero = jnp.zeros_like(samples.rewards[0])
+        return zero, zero, jnp.zeros_like(state.contexts.mean)
+
+    def _update(self, data: Data) -> tuple[LinearGaussian, Gaussian, Weights, Fit]:
+        samples = data.samples
+        mean_features = samples.features.mean(axis=0) if self.mean_features_of == "buffer" else data.mean_features
+        weights = creps_weights(
+            samples.rewards,
+            samples.features,
+            mean_features,
+            max_kl=data.max_kl,
+            ridge=data.ridge,
+            start=data.minimiser,
+        )
+        policy_part = Part(data.policy, self.policy_features(samples.contexts), samples.thetas, weights.policy)
+        (policy,), record = fit([policy_part], data.max_kl)
+        return policy, data.contexts, weights, record
+
+
+@struct.dataclass
+class SPRL(EpisodicLearner):
+    """Self-paced episodic reinforcement learning."""
+
+    kl_proportion: float = 0.02  # zeta
+    offset: int = 140  # K_alpha: alpha is 0 in iterations 0, 1, ... K_alpha
+    max_alpha: float = 1e6  # also alpha where KL(p || mu) is not positive
+    std_floor: tuple[float, ...] = ()  # sigma_LB, context units; () for none
+    floor_kl: float = 0.0  # D_KL_LB: the floor holds while KL(p || mu), before the update, is larger
+    alpha_from: Literal["buffer", "batch"] = struct.field(pytree_node=False, default="buffer")
+
+    _num_temperatures = 2
+
+    def check(self) -> None:
+        """Checks the settings, outside jit; see `EpisodicLearner.check`."""
+        super().check()
+        for field in ("kl_proportion", "offset", "max_alpha", "floor_kl"):
+            if not 0 <= getattr(self, field) < float("inf"):
+                raise ValueError(f"learner.{field} must be finite and at least 0, got {getattr(self, field)}")
+
+    def _start(self, task: EpisodicTask) -> Gaussian:
+        return task.initial
+
+    def _schedule(
+        self, state: State, task: EpisodicTask, samples: Batch, batch: Batch
+    ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, " dim"]]:
+        if self.alpha_from == "buffer":
+            mean_reward, kl = samples.rewards.mean(), -_log_ratios(task.target, state.contexts, samples.contexts).mean()
+        else:
+            mean_reward, kl = batch.rewards.mean(), kl_divergence(state.contexts, task.target)
+        alpha = alpha_of(state.iteration, mean_reward, kl, self.kl_proportion, self.offset, self.max_alpha)
+        floor = jnp.asarray(self.std_floor) if self.std_floor else jnp.zeros_like(state.contexts.mean)
+        return alpha, kl, jnp.where(kl > self.floor_kl, floor, 0.0)
+
+    def _update(self, data: Data) -> tuple[LinearGaussian, Gaussian, Weights, Fit]:
+        samples = data.samples
+        weights = sprl_weights(
+            samples.rewards,
+            samples.features,
+            _log_ratios(data.target, data.contexts, samples.contexts),
+            alpha=data.alpha,
+            max_kl=data.max_kl,
+            ridge=data.ridge,
+            start=data.minimiser,
+        )
+        constant = jnp.ones_like(samples.contexts[:, :1])
+        policy_part = Part(data.policy, self.policy_features(samples.contexts), samples.thetas, weights.policy)
+        context_part = Part(LinearGaussian.from_gaussian(data.contexts), constant, samples.contexts, weights.context)
+        (policy, contexts), record = fit([policy_part, context_part], data.max_kl)
+        return policy, raise_floor(contexts.to_gaussian(), data.std_floor), weights, record
+
+
+def _log_ratios(target: Gaussian, current: Gaussian, contexts: Float[Array, "N dim"]) -> Float[Array, " N"]:
+    """Returns log mu(c) - log p(c), of the densities without regard to the bounds."""
+    return jax.vmap(lambda context: target.log_prob(context) - current.log_prob(context))(contexts)
