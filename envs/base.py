@@ -1,6 +1,6 @@
 """The environment contract and the registry.
 
-An environment is a frozen, hashable dataclass of static facts with two pure functions, ``reset`` and ``step``, for one
+A step-based task is a frozen, hashable dataclass of static facts with two pure functions, ``reset`` and ``step``, for one
 instance. The context is an argument of ``reset``, so a finished slot always starts with a context of the caller's choice.
 """
 
@@ -30,14 +30,11 @@ class EnvState:
     time_step: Int[Array, ""]  # control steps since the reset
 
 
-class Env(abc.ABC):
-    """What every task offers."""
+class Task(abc.ABC):
+    """The static facts of every task, step-based (`Env`) or episodic (`spjax.envs.episodic.EpisodicTask`)."""
 
     name: str
-    observation_size: int
-    action_lower: tuple[float, ...]
-    action_upper: tuple[float, ...]
-    horizon: int  # control steps
+    horizon: int  # control steps of an episode at most
     control_period: float  # seconds
     context_space: ContextSpace
     initial_mean: tuple[float, ...]  # published initial context distribution
@@ -49,18 +46,6 @@ class Env(abc.ABC):
     scenery_name: str = "wall"  # what their polylines are
     ends: tuple[str, str] = ("failure", "success")  # what films call an episode's end
     trail: str | None = None  # the geom of the scene whose way films in space show
-
-    @abc.abstractmethod
-    def reset(self, key: Array, context: Float[Array, " dim"]) -> EnvState:
-        """Returns the first state of an episode in this context; the context is clipped to the bounds."""
-
-    @abc.abstractmethod
-    def step(self, key: Array, state: EnvState, action: Float[Array, " action"]) -> EnvState:
-        """Returns the state one control period later; the action is clipped to its bounds. Never resets."""
-
-    @abc.abstractmethod
-    def trace(self, state: EnvState) -> Float[Array, "2"]:
-        """Returns the point of the plane that pictures of trajectories show."""
 
     @abc.abstractmethod
     def scenery(self, context: tuple[float, ...]) -> list[list[tuple[float, float]]]:
@@ -75,11 +60,31 @@ class Env(abc.ABC):
         return None
 
 
-_REGISTRY: dict[str, Callable[[], Env]] = {}
+class Env(Task):
+    """What every step-based task offers."""
+
+    observation_size: int
+    action_lower: tuple[float, ...]
+    action_upper: tuple[float, ...]
+
+    @abc.abstractmethod
+    def reset(self, key: Array, context: Float[Array, " dim"]) -> EnvState:
+        """Returns the first state of an episode in this context; the context is clipped to the bounds."""
+
+    @abc.abstractmethod
+    def step(self, key: Array, state: EnvState, action: Float[Array, " action"]) -> EnvState:
+        """Returns the state one control period later; the action is clipped to its bounds. Never resets."""
+
+    @abc.abstractmethod
+    def trace(self, state: EnvState) -> Float[Array, "2"]:
+        """Returns the point of the plane that pictures of trajectories show."""
 
 
-def register(name: str, constructor: Callable[[], Env]) -> None:
-    """Makes an environment known to `make` and the command line."""
+_REGISTRY: dict[str, Callable[[], Any]] = {}
+
+
+def register(name: str, constructor: Callable[[], Any]) -> None:
+    """Makes a task known to `make` and the command line."""
     _REGISTRY[name] = constructor
 
 
@@ -88,8 +93,8 @@ def names() -> tuple[str, ...]:
     return tuple(_REGISTRY)
 
 
-def make(name: str) -> Env:
-    """Returns the environment of this name with its published settings.
+def make(name: str) -> Any:
+    """Returns the task, an `Env` or an `EpisodicTask`, of this name with its published settings.
 
     Raises:
         ValueError: no such environment; the message names the nearest one.

@@ -1,17 +1,16 @@
 """The contract of episodic tasks, for black-box learners: a whole rollout is one function of its parameters and the context.
 
-Parallel to `spjax.envs.base`: a task is a frozen, hashable dataclass of static facts with pure functions for one rollout, which
-the caller maps over many.
+A task is a frozen, hashable dataclass of static facts with pure functions for one rollout, which the caller maps over many.
 """
 
 import abc
 
 import numpy as np
 from flax import struct
-from jaxtyping import Array, Bool, Float
-from spjax.envs.registry import Registry
+from jaxtyping import Array, Bool, Float, Int
+from spjax.envs.base import Task
 
-from spjax.contexts import ContextSpace, Gaussian
+from spjax.contexts import Gaussian
 
 Covariance = tuple[tuple[float, ...], ...]
 
@@ -22,28 +21,32 @@ class Outcome:
 
     reward: Float[Array, ""]
     success: Bool[Array, ""]
+    length: Int[Array, ""]  # control steps
 
 
-class EpisodicTask(abc.ABC):
+class EpisodicTask(Task):
     """What every episodic task offers."""
 
-    name: str
     parameter_lower: tuple[float, ...]  # bounds of theta
     parameter_upper: tuple[float, ...]
     parameter_std: tuple[float, ...]  # of the published initial search distribution, whose mean is 0
-    context_space: ContextSpace
-    initial_mean: tuple[float, ...]  # published initial context distribution
-    initial_covariance: Covariance  # squared context units
-    target_mean: tuple[float, ...]  # published target distribution
+    initial_covariance: Covariance  # of the published initial context distribution, squared context units
     target_covariance: Covariance
-    goal: tuple[float, float] | None = None  # a point to mark in pictures of trajectories
-    plane: tuple[str, str] = ("x", "y")  # the axes of these pictures
-    scenery_name: str = "wall"  # what their polylines are
 
     @property
     def parameter_size(self) -> int:
         """The number of entries of theta."""
         return len(self.parameter_lower)
+
+    @property
+    def initial_std(self) -> tuple[float, ...]:  # type: ignore[override]
+        """Standard deviations of the published initial context distribution."""
+        return _stds(self.initial_covariance)
+
+    @property
+    def target_std(self) -> tuple[float, ...]:  # type: ignore[override]
+        """Standard deviations of the published target distribution."""
+        return _stds(self.target_covariance)
 
     @property
     def initial(self) -> Gaussian:
@@ -63,11 +66,7 @@ class EpisodicTask(abc.ABC):
     def trace(
         self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]
     ) -> Float[Array, "time 2"]:
-        """Returns the points of the plane that the rollout with the same arguments goes through."""
-
-    @abc.abstractmethod
-    def scenery(self, context: tuple[float, ...]) -> list[list[tuple[float, float]]]:
-        """Returns the polylines (walls) that pictures of trajectories show for one context."""
+        """Returns the points of the plane that the rollout with the same arguments goes through, horizon + 1 of them."""
 
 
 def diagonal(*variances: float) -> Covariance:
@@ -75,5 +74,5 @@ def diagonal(*variances: float) -> Covariance:
     return tuple(tuple(v if i == j else 0.0 for j in range(len(variances))) for i, v in enumerate(variances))
 
 
-_TASKS: Registry[EpisodicTask] = Registry("episodic task")
-register, names, make = _TASKS.register, _TASKS.names, _TASKS.make
+def _stds(covariance: Covariance) -> tuple[float, ...]:
+    return tuple(float(np.sqrt(row[i])) for i, row in enumerate(covariance))

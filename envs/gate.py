@@ -17,8 +17,9 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
-from spjax.envs.episodic import EpisodicTask, Outcome, diagonal, register
+from jaxtyping import Array, Bool, Float, Int
+from spjax.envs.base import register
+from spjax.envs.episodic import EpisodicTask, Outcome, diagonal
 
 from spjax.contexts import ContextSpace
 
@@ -41,6 +42,7 @@ class _Mass(NamedTuple):
     cost: Float[Array, ""]  # sum of |u|^2
     passed: Bool[Array, ""]  # the second controller is on
     crashed: Bool[Array, ""]
+    steps: Int[Array, ""]  # so far
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Gate(EpisodicTask):
     initial_mean = (0.0, 0.25)
     initial_covariance = diagonal(7.0, 0.003)
     goal = (0.0, 0.0)
+    control_period = PERIOD
+    horizon = NUM_STEPS
 
     def __post_init__(self) -> None:
         if self.setting not in ("global", "precision"):
@@ -99,7 +103,7 @@ class Gate(EpisodicTask):
         distance = jnp.hypot(mass.x, mass.y)
         value = 10 * jnp.exp(-jnp.minimum(300.0, distance)) - ACTION_COST * mass.cost
         reward = 100 + jnp.where(value > -100, value, -100.0)  # an unstable controller may overflow
-        return Outcome(reward=reward, success=distance < SUCCESS_DISTANCE)
+        return Outcome(reward=reward, success=distance < SUCCESS_DISTANCE, length=mass.steps)
 
     def trace(
         self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]
@@ -138,13 +142,14 @@ def _steer(
             cost=mass.cost + action_x**2 + action_y**2,
             passed=passed,
             crashed=crashes,
+            steps=mass.steps + 1,
         )
         mass = jax.tree.map(lambda new, old: jnp.where(mass.crashed, old, new), after, mass)
         return mass, jnp.stack([mass.x, mass.y])
 
     x, y = jnp.asarray(START, theta.dtype)
     no = jnp.asarray(False)
-    return lax.scan(control_step, _Mass(x, y, jnp.zeros_like(x), no, no), velocities)
+    return lax.scan(control_step, _Mass(x, y, jnp.zeros_like(x), no, no, jnp.zeros((), jnp.int32)), velocities)
 
 
 _SETTINGS: tuple[Setting, ...] = ("global", "precision")

@@ -13,6 +13,9 @@ from rich.console import Console
 
 from benchmarks.paper import (
     figure_ball_catching,
+    figure_gate,
+    figure_gate_reward_landscape,
+    figure_gate_success,
     figure_point_mass,
     figure_regularizer,
     figure_trade_off,
@@ -20,15 +23,26 @@ from benchmarks.paper import (
     table_2,
 )
 from benchmarks.paper.blocks import Block, time_left
-from benchmarks.paper.cells import AGENTS, Cell
+from benchmarks.paper.cells import Cell
 from benchmarks.paper.records import finished_runs
 from benchmarks.paper.runner import Plan, status_lines, train
 from spjax.cli.report import frozen_lanes
 from spjax.training.train import Interrupted
 
-_MODULES = (table_1, table_2, figure_point_mass, figure_trade_off, figure_ball_catching, figure_regularizer)
+_MODULES = (
+    table_1,
+    table_2,
+    figure_point_mass,
+    figure_trade_off,
+    figure_ball_catching,
+    figure_gate,
+    figure_gate_success,
+    figure_regularizer,
+    figure_gate_reward_landscape,
+)
 EXPERIMENTS = {module.NAME: module for module in _MODULES}
 ENVS = tuple(dict.fromkeys(cell.env for module in _MODULES for cell in module.CELLS))
+AGENTS = tuple(dict.fromkeys(cell.agent for module in _MODULES for cell in module.CELLS))
 RESULTS = Path(__file__).parents[1] / "results"
 EXAMPLES = """examples:
   python -m benchmarks.paper table-1 table-2                          everything in both tables, 20 seeds
@@ -36,6 +50,7 @@ EXAMPLES = """examples:
   python -m benchmarks.paper table-1 --agents sac --seeds 20          then the other 10, in folders of their own
   python -m benchmarks.paper table-1 --only point-mass-2d_ppo_random  one cell
   python -m benchmarks.paper figure-ball-catching --agents ppo        ball catching with PPO
+  python -m benchmarks.paper figure-gate figure-gate-success          the episodic learners on the gate, 40 seeds
   python -m benchmarks.paper figure-regularizer                       a picture that needs no training
   python -m benchmarks.paper table-1 table-2 --report-only            how far everything is, and the tables of what is there
 """
@@ -60,7 +75,9 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.paper", description=__doc__, epilog=EXAMPLES, formatter_class=formatter
     )
     made.add_argument("names", nargs="+", choices=list(EXPERIMENTS), metavar="NAME", help=", ".join(EXPERIMENTS))
-    made.add_argument("--seeds", type=int, default=20, help="train seeds 1..N of every cell; what exists counts (20)")
+    made.add_argument(
+        "--seeds", type=int, help="train seeds 1..N of every cell; what exists counts (20; of the gate 40)"
+    )
     made.add_argument("--envs", nargs="+", choices=ENVS, default=ENVS, metavar="ENV", help="train only these tasks")
     made.add_argument(
         "--agents", nargs="+", choices=AGENTS, default=AGENTS, metavar="AGENT", help="only these learners"
@@ -97,7 +114,8 @@ def _train(options: argparse.Namespace, plan: Plan, console: Console) -> list[st
     _say(console, f"{len(left)} to train; {time_left(left, blocks)}")
     if options.report_only:
         return []
-    command = f"python -m benchmarks.paper {' '.join(options.names)} --seeds {options.seeds}"
+    seeds = "" if options.seeds is None else f" --seeds {options.seeds}"
+    command = f"python -m benchmarks.paper {' '.join(options.names)}{seeds}"
     return train(plan, lambda cell: _wanted(options, cell), command, lambda line: _say(console, line))
 
 

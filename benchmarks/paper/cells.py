@@ -29,6 +29,7 @@ class Cell:
     suffix: str = ""  # of the name, for cells that differ from the preset
     teacher_settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # in place of the preset's
     over: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)  # swept, as in RunConfig
+    num_seeds: int = 20  # published
 
     @property
     def name(self) -> str:

@@ -150,7 +150,8 @@ def _draw_paper(axes: Axes, series: Series, paper: Estimate) -> None:
 def iterations_label(runs: Sequence[Run]) -> str:
     """Returns the label of the horizontal axis."""
     steps = {run.config.steps_per_iteration for run in runs}
-    return "iterations" + (f" of {steps.pop():,} environment steps" if len(steps) == 1 else "")
+    same = steps.pop() if len(steps) == 1 else None
+    return "iterations" + (f" of {same:,} environment steps" if same else "")
 
 
 def seeds_text(runs: Sequence[Run]) -> str:

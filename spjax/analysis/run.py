@@ -20,7 +20,13 @@ from spjax.analysis.paper import Method
 FORMAT_VERSION = 1
 
 # what folders lack that were written before there was a choice
-_SINCE = {"start": "initial", "hold_position": False, "plane": ("x", "y"), "scenery_name": "wall"}
+_SINCE = {
+    "start": "initial",
+    "hold_position": False,
+    "plane": ("x", "y"),
+    "scenery_name": "wall",
+    "rollouts_per_iteration": None,
+}
 
 T = TypeVar("T")
 Setting = int | float | str | None | tuple[int | float, ...]
@@ -66,7 +72,8 @@ class RunConfig:
     settings: dict[str, Any]
     num_iterations: int
     evaluate_every: int  # iterations
-    steps_per_iteration: int  # environment steps
+    steps_per_iteration: int | None  # environment steps; None where their number varies
+    rollouts_per_iteration: int | None  # of episodic learners
     lanes: tuple[Lane, ...]
     context_space: Contexts
     target: Moments

@@ -143,7 +143,14 @@ def sampled_contexts(
 
 def _draw_frame(axes: Axes, run: Run, dimension: int) -> None:
     """Draws the bounds and the target of the first and the given context dimension."""
-    space, target = run.config.context_space, run.config.target
+    draw_bounds(axes, run, dimension)
+    target = run.config.target
+    axes.plot(target.mean[0], target.mean[dimension], zorder=4, clip_on=False, **TARGET_LOOK)
+
+
+def draw_bounds(axes: Axes, run: Run, dimension: int) -> None:
+    """Draws the bounds of the first and the given context dimension."""
+    space = run.config.context_space
     low, high = np.array(space.lower)[[0, dimension]], np.array(space.upper)[[0, dimension]]
     size, margin = high - low, 0.08 * (high - low)
     axes.add_patch(Rectangle(tuple(low), *size, fill=False, edgecolor=NEUTRAL, linewidth=1.0))
@@ -152,7 +159,6 @@ def _draw_frame(axes: Axes, run: Run, dimension: int) -> None:
     axes.set_xticks([low[0], (low[0] + high[0]) / 2, high[0]])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.plot(target.mean[0], target.mean[dimension], zorder=4, clip_on=False, **TARGET_LOOK)
 
 
 def seed_handles(seeds: Sequence[int]) -> list[Line2D]:

@@ -169,7 +169,7 @@ def _film(folder: Path, how: dict[str, Any], lane: int) -> Film:
             contexts = jnp.tile(jnp.asarray(how["context"]), (how["episodes"], 1))
         else:
             contexts = experiment.target_contexts(key_contexts, how["episodes"])
-        return *record(experiment, state, key_play, contexts), experiment.agent.discount
+        return *record(experiment, state, key_play, contexts), jnp.asarray(experiment.discount)
 
     recorded = program.to_host(program.on_lanes(play)(program.experiments, states))
     own_states, paths, discount = jax.tree.map(lambda leaf: leaf[lane], recorded)

@@ -61,10 +61,10 @@ def _environments() -> Table:
 
 
 def _parts() -> Table:
-    from spjax.training.config import AGENTS, TEACHERS, VARIANTS
+    from spjax.training.config import AGENTS, TEACHER_NAMES, VARIANTS
 
     table = _table("names", "what", "known")
-    for what, known in (("agents", AGENTS), ("teachers", TEACHERS), ("variants of a preset", VARIANTS)):
+    for what, known in (("agents", AGENTS), ("teachers", TEACHER_NAMES), ("variants of a preset", VARIANTS)):
         table.add_row(what, ", ".join(known))
     return table
 

@@ -11,10 +11,11 @@ from spjax.cli.cache import keep_compiled_programs
 from spjax.cli.errors import Failure, UsageError, run_continues
 from spjax.cli.flags import Group, parse, read, value_of
 from spjax.cli.report import report
+from spjax.episodic.policy_search import PolicySearch
 from spjax.presets import STARTS, preset, starts_of
 from spjax.teachers.gaussian_curriculum import GaussianCurriculum
 from spjax.training import train as training
-from spjax.training.config import AGENTS, TEACHERS, VARIANTS, RunConfig, Setting, traced_settings
+from spjax.training.config import AGENTS, TEACHER_NAMES, VARIANTS, RunConfig, Setting, traced_settings
 
 MAX_SEEDS = 100_000
 _SHOWN = "point-mass-3d"  # whose settings `spjax train --help` shows
@@ -31,7 +32,7 @@ class TrainFlags:
     """What a run is, beside the settings of its parts."""
 
     agent: Literal[tuple(AGENTS)] = "ppo"  # learner; chooses the flags --agent.*
-    teacher: Literal[tuple(TEACHERS)] = "self-paced"  # who chooses the tasks; chooses the flags --teacher.*
+    teacher: Literal[TEACHER_NAMES] = "self-paced"  # who chooses the tasks; chooses the flags --teacher.*
     variant: Literal[VARIANTS] = "published"  # of the preset: what gave the published results, or the printed text
     start: Literal[STARTS] = "initial"  # distribution of contexts that a self-paced teacher or GoalGAN starts from
     hold_position: bool = False  # clone the policy to the zero action before training, or do not
@@ -113,13 +114,21 @@ def _configure(
     command: str, shown: str, flags: type[TrainFlags], name: str, args: Sequence[str]
 ) -> tuple[RunConfig, dict[str, Any]]:
     """Returns what to run and the flags that say how to show it; unknown names are refused before anything is parsed."""
-    chosen = {what: value_of(args, f"--{what}") or getattr(flags, what) for what in ("agent", "teacher", "variant")}
     starts = starts_of(name)
     from_where = value_of(args, "--start") or starts[0]
-    base = preset(name, schedule=value_of(args, "--teacher.schedule"), start=from_where, **chosen)
+    base = preset(
+        name,
+        value_of(args, "--agent"),
+        value_of(args, "--teacher"),
+        value_of(args, "--teacher.schedule"),
+        value_of(args, "--variant") or flags.variant,
+        from_where,
+    )
     task: Any = base.env
     mean, std = base.target
     start = flags(
+        agent=base.agent_name,
+        teacher=base.teacher_name,
         iterations=base.num_iterations,
         evaluate_every=base.evaluate_every,
         evaluation_episodes=base.evaluation_episodes,
@@ -132,7 +141,7 @@ def _configure(
     groups = [
         Group("", start),
         Group("env", task, f"Task {name}.", _told_by_name(task)),
-        Group("agent", base.agent, f"Learner {base.agent_name}. {_sweepable(base.agent)}"),
+        Group("agent", base.agent, f"Learner {base.agent_name}. {_sweepable(base.agent)}", _nested(base.agent)),
         Group("teacher", base.teacher, f"Curriculum {base.teacher_name}. {_sweepable(base.teacher)}", told),
     ]
     about = _ABOUT[command] + (f" The settings below are those of {name}." if shown.endswith("ENV") else "")
@@ -163,8 +172,16 @@ def _sweepable(part: Any) -> str:
     return f"A sweep may vary {', '.join(names)}." if names else "It has no settings."
 
 
+def _nested(part: Any) -> frozenset[str]:
+    """Returns the settings that are no numbers and words, which a flag cannot spell."""
+    fields = dataclasses.fields(part)
+    return frozenset(field.name for field in fields if dataclasses.is_dataclass(getattr(part, field.name)))
+
+
 def _told_by_name(env: Any) -> frozenset[str]:
     """Returns the settings that tell the registered environments of one kind apart."""
+    if isinstance(env, PolicySearch):
+        return frozenset({"env_name"})
     kin = [other for other in map(envs.make, envs.names()) if type(other) is type(env)]
     names = [field.name for field in dataclasses.fields(env)]
     return frozenset(name for name in names if len({getattr(other, name) for other in kin}) > 1)

@@ -16,6 +16,7 @@ from flax import struct
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
+from spjax.agents.checks import check_at_least
 from spjax.contexts import Gaussian
 from spjax.envs.episodic import EpisodicTask
 from spjax.episodic.buffer import Batch, flatten, store
@@ -37,6 +38,7 @@ class State:
 
     policy: LinearGaussian
     contexts: Gaussian  # p(c | nu); of C-REPS the target
+    target: Gaussian  # mu
     buffer: Batch
     mean_features: Float[Array, " F"]  # of the value function, over the target contexts
     minimiser: Minimiser  # of the last dual
@@ -49,8 +51,8 @@ class Metrics:
 
     reward: Float[Array, ""]  # mean over the new rollouts
     success_rate: Float[Array, ""]
-    alpha: Float[Array, ""]
-    kl_to_target: Float[Array, ""]  # KL(p || mu) as alpha's rule takes it, nats; 0 for C-REPS
+    environment_steps: Int[Array, ""]
+    curriculum: "CurriculumMetrics | None"  # of a learner that moves its contexts
     kl: Float[Array, ""]  # KL(old || new) of the fit, nats
     eta: Float[Array, ""]  # multiplier of the fit; infinite where it failed
     effective_sample_size: Float[Array, ""]  # of the policy weights
@@ -60,11 +62,13 @@ class Metrics:
 
 
 @struct.dataclass
-class Evaluation:
-    """Means over fresh rollouts in target contexts, with parameters drawn from the policy."""
+class CurriculumMetrics:
+    """Of one iteration of a learner that moves its context distribution."""
 
-    reward: Float[Array, ""]
-    success_rate: Float[Array, ""]
+    alpha: Float[Array, ""]
+    kl_to_target: Float[Array, ""]  # KL(p || mu) as alpha's rule takes it, nats
+    mean: Float[Array, " dim"]  # of the new distribution, context units
+    covariance: Float[Array, "dim dim"]
 
 
 @struct.dataclass
@@ -79,7 +83,8 @@ class Data:
     target: Gaussian
     alpha: Float[Array, ""]
     std_floor: Float[Array, " dim"]  # of the new contexts, context units; 0 for none
-    max_kl: Float[Array, ""]
+    max_kl: Float[Array, ""]  # of the dual
+    fit_max_kl: Float[Array, ""]
     ridge: Float[Array, ""]  # 1 / reward unit
 
 
@@ -87,7 +92,8 @@ class Data:
 class EpisodicLearner(abc.ABC):
     """What both share. Traced settings first; static ones are shapes and choices."""
 
-    max_kl: float = 0.25  # epsilon of dual and fit, nats
+    max_kl: float = 0.25  # epsilon of the dual, nats
+    fit_max_kl: float | None = None  # epsilon of the fit, nats; None for the same
     ridge: float = 1e-5  # of the value function's weights, 1 / `ridge_unit`
     value_features: Features = struct.field(pytree_node=False, default=Polynomial(2))
     policy_features: Features = struct.field(pytree_node=False, default=Polynomial(1))
@@ -102,27 +108,44 @@ class EpisodicLearner(abc.ABC):
         Raises:
             ValueError: one sentence that names the value and what would be right.
         """
-        if not 0 < self.max_kl < float("inf"):
-            raise ValueError(f"learner.max_kl must be positive and finite, got {self.max_kl}")
-        if not 0 < self.ridge < float("inf"):
-            raise ValueError(f"learner.ridge must be positive and finite, got {self.ridge}")
-        for field in ("num_samples", "buffer_size"):
-            if getattr(self, field) < 1:
-                raise ValueError(f"learner.{field} must be at least 1, got {getattr(self, field)}")
+        check_at_least(self, 1, "num_samples", "buffer_size")
+        for field in ("max_kl", "fit_max_kl", "ridge"):
+            value = getattr(self, field)
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(f"agent.{field} must be positive and finite, got {value}")
 
-    def init(self, key: Array, task: EpisodicTask) -> State:
-        """Returns the state before the first iteration: the buffer but for one batch is filled by the initial policy."""
+    def num_rollouts(self, task: EpisodicTask) -> int:
+        """Returns the number of rollouts an iteration."""
+        return self.num_samples
+
+    def environment_steps_before(self, state: State) -> Int[Array, ""]:
+        """Returns how many control steps filled the buffer of a new state."""
+        return state.buffer.lengths.sum()
+
+    def init(
+        self, key: Array, task: EpisodicTask, initial: Gaussian | None = None, target: Gaussian | None = None
+    ) -> State:
+        """Returns the state before the first iteration: the buffer but for one batch is filled by the initial policy.
+
+        Args:
+            key: for the rollouts.
+            task: what to learn.
+            initial: context distribution to start from; None for the task's.
+            target: context distribution to end at; None for the task's.
+        """
         key_target, key_contexts, key_rollouts = jax.random.split(key, 3)
-        start = self._start(task)
+        target = task.target if target is None else target
+        start = self._start(task.initial if initial is None else initial, target)
         features = self.policy_features(start.mean[None])
         policy = LinearGaussian.around_zero(task.parameter_std, features.shape[1])
-        target_contexts = _draw_contexts(key_target, task.target, task, TARGET_BATCHES * self.num_samples)
-        contexts = _draw_contexts(key_contexts, start, task, (self.buffer_size - 1) * self.num_samples)
+        target_contexts = draw_contexts(key_target, target, task, TARGET_BATCHES * self.num_samples)
+        contexts = draw_contexts(key_contexts, start, task, (self.buffer_size - 1) * self.num_samples)
         filled = self._rollouts(policy, task, key_rollouts, contexts)
         mean_features = self.value_features(target_contexts).mean(axis=0)
         return State(
             policy=policy,
             contexts=start,
+            target=target,
             buffer=jax.tree.map(self._first_buffer, filled),
             mean_features=mean_features,
             minimiser=Minimiser(jnp.zeros_like(mean_features), jnp.ones(self._num_temperatures)),
@@ -137,7 +160,17 @@ class EpisodicLearner(abc.ABC):
 
     def sample_contexts(self, state: State, task: EpisodicTask, key: Array, count: int) -> Float[Array, "count dim"]:
         """Returns contexts of the current distribution, inside the bounds."""
-        return _draw_contexts(key, state.contexts, task, count)
+        return draw_contexts(key, state.contexts, task, count)
+
+    def test_contexts(self, target: Gaussian, task: EpisodicTask, key: Array, count: int) -> Float[Array, "count dim"]:
+        """Returns contexts to measure the result on: of the target distribution, inside the bounds."""
+        return draw_contexts(key, target, task, count)
+
+    def sample_parameters(
+        self, state: State, task: EpisodicTask, key: Array, contexts: Float[Array, "M dim"]
+    ) -> Float[Array, "M parameter"]:
+        """Returns a draw of the policy in each context, inside the bounds."""
+        return self._sample_parameters(state.policy, task, key, contexts)
 
     def collect(self, state: State, task: EpisodicTask, key: Array, contexts: Float[Array, "M dim"]) -> Batch:
         """Returns one rollout of the current policy in each context; for `learn` there must be num_samples of them."""
@@ -147,7 +180,7 @@ class EpisodicLearner(abc.ABC):
         """Returns the state after the new rollouts are learned from."""
         state = dataclasses.replace(state, buffer=store(state.buffer, batch, state.iteration))
         samples = flatten(state.buffer)
-        alpha, kl_to_target, std_floor = self._schedule(state, task, samples, batch)
+        alpha, kl_to_target, std_floor = self._schedule(state, samples, batch)
         ridge = self.ridge / (reward_spread(samples.rewards) if self.ridge_unit == "spread" else 1.0)
         data = Data(
             policy=state.policy,
@@ -155,10 +188,11 @@ class EpisodicLearner(abc.ABC):
             mean_features=state.mean_features,
             minimiser=state.minimiser,
             samples=samples,
-            target=task.target,
+            target=state.target,
             alpha=alpha,
             std_floor=std_floor,
             max_kl=jnp.asarray(self.max_kl),
+            fit_max_kl=jnp.asarray(self.max_kl if self.fit_max_kl is None else self.fit_max_kl),
             ridge=jnp.asarray(ridge),
         )
         update = in_float64(self._update_function) if self.precision == "float64" else self._update_function
@@ -169,8 +203,10 @@ class EpisodicLearner(abc.ABC):
         metrics = Metrics(
             reward=batch.rewards.mean(),
             success_rate=batch.successes.mean(dtype=float),
-            alpha=alpha,
-            kl_to_target=kl_to_target,
+            environment_steps=batch.lengths.sum(),
+            curriculum=self._curriculum(
+                CurriculumMetrics(alpha, kl_to_target, contexts.mean, contexts.chol @ contexts.chol.T)
+            ),
             kl=record.kl,
             eta=record.eta,
             effective_sample_size=1 / (weights.policy**2).sum(),
@@ -183,13 +219,6 @@ class EpisodicLearner(abc.ABC):
         )
         return learned, metrics
 
-    def evaluate(self, state: State, task: EpisodicTask, key: Array, count: int) -> Evaluation:
-        """Returns the performance in ``count`` contexts of the target distribution; nothing of the state changes."""
-        key_contexts, key_rollouts = jax.random.split(key)
-        contexts = _draw_contexts(key_contexts, task.target, task, count)
-        batch = self._rollouts(state.policy, task, key_rollouts, contexts)
-        return Evaluation(reward=batch.rewards.mean(), success_rate=batch.successes.mean(dtype=float))
-
     def _first_buffer(self, filled: Array) -> Array:
         """Returns the batches of the buffer; the first, still blank, is the one that the first iteration writes."""
         blank = jnp.zeros((self.buffer_size, self.num_samples, *filled.shape[1:]), filled.dtype)
@@ -199,11 +228,16 @@ class EpisodicLearner(abc.ABC):
         self, policy: LinearGaussian, task: EpisodicTask, key: Array, contexts: Float[Array, "M dim"]
     ) -> Batch:
         key_theta, key_task = jax.random.split(key)
-        means = policy.mean(self.policy_features(contexts))
-        thetas = sample_inside(key_theta, means, policy.chol, task.parameter_lower, task.parameter_upper)
+        thetas = self._sample_parameters(policy, task, key_theta, contexts)
         outcome = jax.vmap(task.rollout)(jax.random.split(key_task, len(contexts)), thetas, contexts)
         features = self.value_features(contexts)
-        return Batch(contexts, thetas, features, rewards=outcome.reward, successes=outcome.success)
+        return Batch(contexts, thetas, features, outcome.reward, outcome.success, outcome.length)
+
+    def _sample_parameters(
+        self, policy: LinearGaussian, task: EpisodicTask, key: Array, contexts: Float[Array, "M dim"]
+    ) -> Float[Array, "M parameter"]:
+        means = policy.mean(self.policy_features(contexts))
+        return sample_inside(key, means, policy.chol, task.parameter_lower, task.parameter_upper)
 
     def _update_function(self, data: Data) -> tuple[LinearGaussian, Gaussian, Weights, Fit]:
         """Returns new policy and contexts, in the dtype of the state, from data in any dtype."""
@@ -216,12 +250,16 @@ class EpisodicLearner(abc.ABC):
     def _num_temperatures(self) -> int: ...
 
     @abc.abstractmethod
-    def _start(self, task: EpisodicTask) -> Gaussian:
+    def _start(self, initial: Gaussian, target: Gaussian) -> Gaussian:
         """Returns the context distribution that training starts with."""
 
     @abc.abstractmethod
+    def _curriculum(self, metrics: CurriculumMetrics) -> CurriculumMetrics | None:
+        """Returns what there is to say of the context distribution; None where it does not move."""
+
+    @abc.abstractmethod
     def _schedule(
-        self, state: State, task: EpisodicTask, samples: Batch, batch: Batch
+        self, state: State, samples: Batch, batch: Batch
     ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, " dim"]]:
         """Returns alpha, KL(p || mu) and the floor of the contexts' standard deviations, from old and new samples."""
 
@@ -230,7 +268,8 @@ class EpisodicLearner(abc.ABC):
         """Returns new policy and contexts, by static settings and data alone."""
 
 
-def _draw_contexts(key: Array, distribution: Gaussian, task: EpisodicTask, count: int) -> Float[Array, "count dim"]:
+def draw_contexts(key: Array, distribution: Gaussian, task: EpisodicTask, count: int) -> Float[Array, "count dim"]:
+    """Returns contexts of a distribution inside the bounds: what lies outside is drawn again, in the end clipped."""
     space = task.context_space
     means = jnp.broadcast_to(distribution.mean, (count, space.size))
     return sample_inside(key, means, distribution.chol, space.lower, space.upper)

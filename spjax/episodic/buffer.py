@@ -15,6 +15,7 @@ class Batch:
     features: Float[Array, "*batch M F"]  # of the value function; kept, since they cost more than a rollout of the gate
     rewards: Float[Array, "*batch M"]
     successes: Bool[Array, "*batch M"]
+    lengths: Int[Array, "*batch M"]  # control steps
 
 
 def store(buffer: Batch, batch: Batch, slot: Int[Array, ""]) -> Batch:

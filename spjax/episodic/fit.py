@@ -89,12 +89,10 @@ def fit(parts: Sequence[Part], max_kl: ArrayLike) -> tuple[list[LinearGaussian],
     moved = (kl <= max_kl) & (max_kl > 0)
     news = []
     for old, one in zip(olds, statistics, strict=True):
-        shift, covariance, _ = _solution(one, eta)
-        factor, positive = cholesky(covariance)
+        shift, factor, _ = _solution(one, eta)
         new = LinearGaussian(gain=old.gain + old.chol @ shift.T, chol=old.chol @ factor)
         for leaf in (new.gain, new.chol):
             moved &= jnp.isfinite(leaf).all()
-        moved &= positive
         news.append(new)
     news = [jax.tree.map(lambda a, b: jnp.where(moved, a, b), new, old) for new, old in zip(news, olds, strict=True)]
     return news, Fit(kl=jnp.where(moved, kl, 0.0), eta=jnp.where(moved, eta, jnp.inf), moved=moved)
@@ -130,7 +128,7 @@ def _statistics(part: Part) -> _Statistics:
 def _solution(
     statistics: _Statistics, eta: Float[Array, ""]
 ) -> tuple[Float[Array, "F D"], Float[Array, "D D"], Float[Array, ""]]:
-    """Returns the change of A', the covariance and KL(old || new), infinite or NaN where the covariance is singular."""
+    """Returns the change of A', a factor of the covariance and KL(old || new), infinite or NaN where that is singular."""
     normal = statistics.weighted + eta * statistics.uniform
     identity = jnp.eye(normal.shape[0], dtype=normal.dtype)
     shift = solve_positive(normal + JITTER * identity, statistics.cross - statistics.pull)
@@ -143,7 +141,7 @@ def _solution(
     inverse = solve_lower(factor, unit)
     trace = (inverse**2).sum() + ((inverse @ moved) * inverse).sum()
     kl = 0.5 * (trace - unit.shape[0]) + jnp.log(jnp.diagonal(factor)).sum()
-    return shift, covariance, jnp.where(positive, kl, jnp.inf)
+    return shift, factor, jnp.where(positive, kl, jnp.inf)
 
 
 def _smallest_multiplier(

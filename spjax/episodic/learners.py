@@ -19,8 +19,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from spjax.contexts import Gaussian, kl_divergence
-from spjax.envs.episodic import EpisodicTask
-from spjax.episodic.base import Data, EpisodicLearner, State
+from spjax.episodic.base import CurriculumMetrics, Data, EpisodicLearner, State
 from spjax.episodic.buffer import Batch
 from spjax.episodic.dual import Weights, creps_weights, sprl_weights
 from spjax.episodic.fit import Fit, Part, fit, raise_floor
@@ -53,11 +52,14 @@ class CREPS(EpisodicLearner):
 
     _num_temperatures = 1
 
-    def _start(self, task: EpisodicTask) -> Gaussian:
-        return task.target
+    def _start(self, initial: Gaussian, target: Gaussian) -> Gaussian:
+        return target
+
+    def _curriculum(self, metrics: CurriculumMetrics) -> CurriculumMetrics | None:
+        return None
 
     def _schedule(
-        self, state: State, task: EpisodicTask, samples: Batch, batch: Batch
+        self, state: State, samples: Batch, batch: Batch
     ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, " dim"]]:
         zero = jnp.zeros_like(samples.rewards[0])
         return zero, zero, jnp.zeros_like(state.contexts.mean)
@@ -74,7 +76,7 @@ class CREPS(EpisodicLearner):
             start=data.minimiser,
         )
         policy_part = Part(data.policy, self.policy_features(samples.contexts), samples.thetas, weights.policy)
-        (policy,), record = fit([policy_part], data.max_kl)
+        (policy,), record = fit([policy_part], data.fit_max_kl)
         return policy, data.contexts, weights, record
 
 
@@ -87,7 +89,7 @@ class SPRL(EpisodicLearner):
     max_alpha: float = 1e6  # also alpha where KL(p || mu) is not positive
     std_floor: tuple[float, ...] = ()  # sigma_LB, context units; () for none
     floor_kl: float = 0.0  # D_KL_LB: the floor holds while KL(p || mu), before the update, is larger
-    alpha_from: Literal["buffer", "batch"] = struct.field(pytree_node=False, default="buffer")
+    alpha_from: Literal["buffer", "batch"] = struct.field(pytree_node=False, default="buffer")  # batch: new rollouts
 
     _num_temperatures = 2
 
@@ -96,18 +98,24 @@ class SPRL(EpisodicLearner):
         super().check()
         for field in ("kl_proportion", "offset", "max_alpha", "floor_kl"):
             if not 0 <= getattr(self, field) < float("inf"):
-                raise ValueError(f"learner.{field} must be finite and at least 0, got {getattr(self, field)}")
+                raise ValueError(f"agent.{field} must be finite and at least 0, got {getattr(self, field)}")
 
-    def _start(self, task: EpisodicTask) -> Gaussian:
-        return task.initial
+    def _start(self, initial: Gaussian, target: Gaussian) -> Gaussian:
+        return initial
+
+    def _curriculum(self, metrics: CurriculumMetrics) -> CurriculumMetrics | None:
+        return metrics
 
     def _schedule(
-        self, state: State, task: EpisodicTask, samples: Batch, batch: Batch
+        self, state: State, samples: Batch, batch: Batch
     ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, " dim"]]:
         if self.alpha_from == "buffer":
-            mean_reward, kl = samples.rewards.mean(), -_log_ratios(task.target, state.contexts, samples.contexts).mean()
+            mean_reward, kl = (
+                samples.rewards.mean(),
+                -_log_ratios(state.target, state.contexts, samples.contexts).mean(),
+            )
         else:
-            mean_reward, kl = batch.rewards.mean(), kl_divergence(state.contexts, task.target)
+            mean_reward, kl = batch.rewards.mean(), kl_divergence(state.contexts, state.target)
         alpha = alpha_of(state.iteration, mean_reward, kl, self.kl_proportion, self.offset, self.max_alpha)
         floor = jnp.asarray(self.std_floor) if self.std_floor else jnp.zeros_like(state.contexts.mean)
         return alpha, kl, jnp.where(kl > self.floor_kl, floor, 0.0)
@@ -126,7 +134,7 @@ class SPRL(EpisodicLearner):
         constant = jnp.ones_like(samples.contexts[:, :1])
         policy_part = Part(data.policy, self.policy_features(samples.contexts), samples.thetas, weights.policy)
         context_part = Part(LinearGaussian.from_gaussian(data.contexts), constant, samples.contexts, weights.context)
-        (policy, contexts), record = fit([policy_part, context_part], data.max_kl)
+        (policy, contexts), record = fit([policy_part, context_part], data.fit_max_kl)
         return policy, raise_floor(contexts.to_gaussian(), data.std_floor), weights, record
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from spjax import envs
 from spjax.agents import PPO, SAC, TRPO
-from spjax.teachers import ALPGMM, GoalGAN, Random, SelfPaced, SelfPacedGaussian, Target, Teacher
+from spjax.teachers import ALPGMM, SAGGRIAC, GoalGAN, Random, SelfPaced, SelfPacedGaussian, Target, Teacher
 from spjax.training.config import RunConfig
 
 STARTS = ("target", "initial")
@@ -98,6 +98,8 @@ def _teacher(
     if teacher == "alp-gmm":
         random_fraction, num_rollouts, buffer_size = ALP_GMM[agent]
         return ALPGMM(random_fraction=random_fraction, num_rollouts=num_rollouts, buffer_size=buffer_size)
+    if teacher == "sagg-riac":
+        return SAGGRIAC()  # not published with step-based learners
     if teacher == "goal-gan":
         mean, std = initial if start == "initial" else (None, None)
         return GoalGAN(noise=0.1, num_rollouts=200, success_fraction=0.3, initial_mean=mean, initial_std=std)

@@ -4,26 +4,35 @@ Two variants exist where paper and published results differ: "published" (what t
 and "article" (the printed text). Each file beside this one lists one environment's differences.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable
 
 from spjax import envs
-from spjax.presets import ball_catching, point_mass
-from spjax.training.config import AGENTS, TEACHERS, VARIANTS, RunConfig, nearest, traced_settings
+from spjax.presets import ball_catching, gate, point_mass, policy_search
+from spjax.training.config import AGENTS, TEACHER_NAMES, TEACHERS, VARIANTS, RunConfig, nearest, traced_settings
 
 STARTS = ("initial", "target")  # distributions that a curriculum can start from
+SCHEDULES = ("proportion", "bound")  # of the self-paced teacher of step-based agents
 
-# environment -> its experiments, and those of STARTS that it has, the default first
-_BUILDERS: dict[str, tuple[Callable[..., RunConfig], tuple[str, ...]]] = {
-    "point-mass-3d": (point_mass.config, point_mass.STARTS),
-    "point-mass-2d": (point_mass.config, point_mass.STARTS),
-    "ball-catching": (ball_catching.config, ball_catching.STARTS),
+_STEP_BASED = ("ppo", "trpo", "sac")
+_POINT_MASS = {**dict.fromkeys(_STEP_BASED, point_mass.config), "sprl": policy_search.config}
+_BALL_CATCHING = dict.fromkeys(_STEP_BASED, ball_catching.config)
+_GATE = dict.fromkeys(("sprl", "creps", "cma-es"), gate.config)
+
+# environment -> who builds the experiments of each agent, the default first; and those of STARTS that it has, the default first
+_EXPERIMENTS: dict[str, tuple[dict[str, Callable[..., RunConfig]], tuple[str, ...]]] = {
+    "point-mass-3d": (_POINT_MASS, point_mass.STARTS),
+    "point-mass-2d": (_POINT_MASS, point_mass.STARTS),
+    "ball-catching": (_BALL_CATCHING, ball_catching.STARTS),
+    "gate-precision": (_GATE, gate.STARTS),
+    "gate-global": (_GATE, gate.STARTS),
 }
 
 
 def preset(
     env: str,
-    agent: str = "ppo",
-    teacher: str = "self-paced",
+    agent: str | None = None,
+    teacher: str | None = None,
     schedule: str | None = None,
     variant: str = "published",
     start: str | None = None,
@@ -32,30 +41,39 @@ def preset(
 
     Args:
         env: environment name.
-        agent: learner name.
-        teacher: curriculum name.
+        agent: learner name; None for the first that the environment has, "ppo" or, for episodic tasks, "sprl".
+        teacher: curriculum name; None for the first that the agent has, "self-paced" but for C-REPS and CMA-ES.
         schedule: of the self-paced teacher, "proportion" (its default) or "bound"; None for the others.
         variant: "published" or "article".
         start: where the contexts of a self-paced teacher or GoalGAN start, at the "initial" or the "target" distribution;
             None for the first that was published for this environment.
 
     Raises:
-        ValueError: an unknown name; the message has the nearest known one.
+        ValueError: an unknown name, the message has the nearest known one; or names that do not go together.
     """
     envs.make(env)
+    builders, starts = _EXPERIMENTS[env]
+    agent = agent or next(iter(builders))
     _check("agent", agent, AGENTS)
-    _check("teacher", teacher, TEACHERS)
+    if agent not in builders:
+        raise ValueError(f"agent of {env} must be {' or '.join(builders)}, got {agent!r}")
+    teacher = teacher or next(iter(TEACHERS[agent]))
+    _check("teacher", teacher, TEACHER_NAMES)
+    if teacher not in TEACHERS[agent]:
+        raise ValueError(f"teacher of {agent} must be {' or '.join(TEACHERS[agent])}, got {teacher!r}")
     _check("variant", variant, VARIANTS)
-    if teacher == "self-paced":
-        schedule = schedule or "proportion"
-        _check("schedule", schedule, ("proportion", "bound"))
+    if _has_schedule(agent, teacher):
+        schedule = schedule or SCHEDULES[0]
+        _check("schedule", schedule, SCHEDULES)
     elif schedule is not None:
-        raise ValueError(f"only the self-paced teacher has a schedule, got schedule {schedule!r} for {teacher!r}")
-    builder, starts = _BUILDERS[env]
+        raise ValueError(
+            f"only the self-paced teacher of {', '.join(_STEP_BASED)} has a schedule, "
+            f"got schedule {schedule!r} for {agent} with {teacher!r}"
+        )
     start = start or starts[0]
     if start not in starts:
         raise ValueError(f"start of {env} must be {' or '.join(starts)}, got {start!r}")
-    return builder(env, agent, teacher, schedule, variant, start)
+    return builders[agent](env, agent, teacher, schedule, variant, start)
 
 
 def starts_of(env: str) -> tuple[str, ...]:
@@ -65,20 +83,23 @@ def starts_of(env: str) -> tuple[str, ...]:
         ValueError: no such environment.
     """
     envs.make(env)
-    return _BUILDERS[env][1]
+    return _EXPERIMENTS[env][1]
 
 
 def preset_names() -> list[tuple[str, str, str, str | None, str | None]]:
     """Returns (env, agent, teacher, schedule, start) of every experiment that can be run; start None is the default."""
-    teachers: list[tuple[str, str | None]] = [("self-paced", "proportion"), ("self-paced", "bound")]
-    teachers += [(name, None) for name in TEACHERS if name != "self-paced"]
     return [
-        (env, agent, *teacher, start)
-        for env, (_, starts) in _BUILDERS.items()
-        for agent in AGENTS
-        for teacher in teachers
-        for start in (None, *(starts[1:] if "initial_mean" in traced_settings(TEACHERS[teacher[0]]) else ()))
+        (env, agent, teacher, schedule, start)
+        for env, (builders, starts) in _EXPERIMENTS.items()
+        for agent in builders
+        for teacher, kind in TEACHERS[agent].items()
+        for schedule in (SCHEDULES if _has_schedule(agent, teacher) else (None,))
+        for start in (None, *(starts[1:] if "initial_mean" in traced_settings(kind) else ()))
     ]
+
+
+def _has_schedule(agent: str, teacher: str) -> bool:
+    return "schedule" in {field.name for field in dataclasses.fields(TEACHERS[agent][teacher])}
 
 
 def _check(what: str, name: str, known: Iterable[str]) -> None:

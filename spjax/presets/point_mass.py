@@ -24,7 +24,7 @@ from typing import Any
 
 from spjax import envs
 from spjax.agents import PPO, SAC, TRPO
-from spjax.teachers import ALPGMM, GoalGAN, Random, SelfPaced, SelfPacedGaussian, Target, Teacher
+from spjax.teachers import ALPGMM, SAGGRIAC, GoalGAN, Random, SelfPaced, SelfPacedGaussian, Target, Teacher
 from spjax.training.config import RunConfig
 
 STARTS = ("initial",)  # where the curricula start
@@ -85,6 +85,8 @@ def _teacher(env: envs.PointMass, agent: str, teacher: str, schedule: str | None
     if teacher == "alp-gmm":
         random_fraction, num_rollouts, buffer_size = ALP_GMM[env.name, agent][not article]
         return ALPGMM(random_fraction=random_fraction, num_rollouts=num_rollouts, buffer_size=buffer_size)
+    if teacher == "sagg-riac":
+        return SAGGRIAC()  # not published with step-based learners
     if teacher == "goal-gan":
         noise, num_rollouts, success_fraction = GOAL_GAN[env.name, agent][not article]
         return GoalGAN(

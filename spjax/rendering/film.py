@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from spjax.envs.base import Env
+from spjax.envs.base import Task
 from spjax.rendering.record import Episode
 
 FRAME_RATE = 25  # 1/s; a GIF counts in hundredths of a second
@@ -19,7 +19,7 @@ SHORTEST = 2.0  # s of the film that an episode should last
 class Film:
     """Episodes of one policy, one after another."""
 
-    env: Env
+    env: Task
     episodes: tuple[Episode, ...]
     title: str  # whose episodes they are
     speed: float = 0.0  # seconds of the task in a second of the film; 0 for `fitting_speed`
@@ -39,17 +39,17 @@ class Film:
         return "real time" if self.speed == 1 else f"{self.speed:g} × real time"
 
 
-def fitting_speed(env: Env, episodes: Sequence[Episode]) -> float:
+def fitting_speed(env: Task, episodes: Sequence[Episode]) -> float:
     """Returns real time, or the slow motion in which the longest episode can be followed."""
     seconds = max(episode.length for episode in episodes) * env.control_period
     return next((speed for speed in SPEEDS if seconds / speed >= SHORTEST), SPEEDS[-1])
 
 
-def task_text(env: Env, episode: Episode) -> str:
+def task_text(env: Task, episode: Episode) -> str:
     """Returns the context in words, to three digits."""
     return env.context_space.describe([float(f"{value:.3g}") for value in episode.context])
 
 
-def end_text(env: Env, episode: Episode) -> str:
+def end_text(env: Task, episode: Episode) -> str:
     """Returns what the end of an episode is called."""
     return env.ends[episode.success]

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from spjax.envs.base import EnvState
+from spjax.training.episodic import EpisodicExperiment
 from spjax.training.experiment import Experiment, RunState
 
 
@@ -42,8 +43,10 @@ def record(
     """Returns the states [time, episode, ...] and paths of one episode of the stochastic policy in each context.
 
     Time counts 0, 1, ... horizon control steps; what follows an episode's end means nothing. The same key gives the episodes of
-    `Experiment.play`.
+    `Experiment.play`. A rollout of an episodic task has one reward, at its end.
     """
+    if isinstance(experiment, EpisodicExperiment):
+        return _record_rollouts(experiment, state, key, contexts)
     env, count = experiment.env, contexts.shape[0]
     key_reset, key_steps = jax.random.split(key)
     start = jax.vmap(env.reset)(jax.random.split(key_reset, count), contexts)
@@ -57,6 +60,25 @@ def record(
     _, later = jax.lax.scan(environment_step, start, jax.random.split(key_steps, env.horizon))
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, later)
     return states, jax.vmap(jax.vmap(env.trace))(states)
+
+
+def _record_rollouts(
+    experiment: EpisodicExperiment, state: RunState, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
+) -> tuple[EnvState, Float[Array, "time episode 2"]]:
+    outcome, path = experiment.play(state, key, contexts)
+    time = jnp.broadcast_to(jnp.arange(len(path))[:, None], path.shape[:2])
+    last = time == outcome.length
+    states = EnvState(
+        physics=(),
+        observation=jnp.zeros((*last.shape, 0)),
+        reward=jnp.where(last, outcome.discounted_return, 0.0),
+        terminated=last,
+        truncated=jnp.zeros_like(last),
+        success=last & outcome.success,
+        context=jnp.broadcast_to(contexts, (*last.shape, contexts.shape[-1])),
+        time_step=time,
+    )
+    return states, path
 
 
 def episodes(states: Any, paths: Float[np.ndarray, "time episode 2"], discount: float) -> tuple[Episode, ...]:

@@ -73,17 +73,17 @@ def solve_positive(matrix: Float[Array, "n n"], rhs: Float[Array, "n *columns"])
 
 
 def _looped_cholesky(matrix: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Bool[Array, ""]]:
+    """Builds the transposed factor, whose rows run along memory, one row after the other: nothing else of size n^2 is written."""
     size = matrix.shape[0]
     lower = jnp.tril(matrix)
 
-    def eliminate(k: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        rest, factor, positive = carry
-        below = (jnp.arange(size) > k) & (rest[k, k] > 0)
-        diagonal = jnp.sqrt(jnp.where(rest[k, k] > 0, rest[k, k], 1.0))
-        column = jnp.where(below, rest[:, k] / diagonal, 0.0)
-        factor = factor.at[:, k].set(column.at[k].set(diagonal))
-        return rest - column[:, None] * column, factor, positive & (rest[k, k] > 0)
+    def append_row(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        upper, positive = carry
+        row = lower[:, k] - upper[:, k] @ upper  # rows from k on are still zero
+        diagonal = jnp.sqrt(jnp.where(row[k] > 0, row[k], 1.0))
+        right = (jnp.arange(size) > k) & (row[k] > 0)
+        return upper.at[k].set(jnp.where(right, row / diagonal, 0.0).at[k].set(diagonal)), positive & (row[k] > 0)
 
-    start = (lower, jnp.zeros_like(lower), jnp.all(jnp.isfinite(lower)))
-    _, factor, positive = lax.fori_loop(0, size, eliminate, start)
-    return factor, positive
+    start = (jnp.zeros_like(lower), jnp.all(jnp.isfinite(lower)))
+    upper, positive = lax.fori_loop(0, size, append_row, start)
+    return upper.T, positive

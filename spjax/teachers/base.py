@@ -8,6 +8,7 @@ import abc
 from collections.abc import Callable
 from typing import Any
 
+import jax
 from jaxtyping import Array, Float
 
 from spjax.agents.rollout import Attempt, Episodes
@@ -41,6 +42,10 @@ class Teacher(abc.ABC):
             last: what the slot has just finished; with a blank ticket where it has not run yet.
         """
         return self.sample(state, key, space), ()
+
+    def batch(self, state: Any, key: Array, space: ContextSpace, count: int) -> tuple[Float[Array, "count dim"], Any]:
+        """Returns the contexts of one iteration of an episodic learner, which runs them all at once, and their tickets."""
+        return jax.vmap(lambda k: self.sample(state, k, space))(jax.random.split(key, count)), ()
 
     @abc.abstractmethod
     def update(self, state: Any, key: Array, episodes: Episodes, value: Value) -> tuple[Any, Any]:

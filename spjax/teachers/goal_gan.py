@@ -23,22 +23,15 @@ from jaxtyping import Array, Bool, Float, Int
 
 from spjax.agents.rollout import Attempt, Episodes
 from spjax.contexts import ContextSpace, Gaussian
-from spjax.teachers.base import Teacher, Value
-from spjax.teachers.buffer import masked_mean
-from spjax.teachers.gan import GAN, GANState, Losses
-from spjax.teachers.goal_sets import Labelled, Successes, add_labelled, add_successes
+from spjax.teachers.base import Value
+from spjax.teachers.checks import check_whole
+from spjax.teachers.gan import GANState, Losses
+from spjax.teachers.gan_teacher import Found, GANTeacher, GoalGANMetrics, remember
+from spjax.teachers.goal_sets import Labelled, Successes
 from spjax.teachers.target import check_gaussian
 
 PRETRAIN_CONTEXTS = 1000  # drawn from the initial distribution
 PROPOSALS = 1024  # generated at once for an iteration; the network in every step of the rollout costs far more
-SUCCESS_DISTANCE = 0.01  # of the diagonal of the bounds, between entries of the success buffer
-WHOLE_NUMBERS = {  # settings, and the least that each may be
-    "label_capacity": 1,
-    "success_capacity": 1,
-    "num_rollouts": 1,
-    "train_iterations": 0,
-    "pretrain_iterations": 0,
-}
 
 
 class Source(enum.IntEnum):
@@ -59,35 +52,25 @@ class GoalGANTicket:
 
 
 @struct.dataclass
-class GoalGAN(Teacher):
+class GoalGAN(GANTeacher):
     """Settings of the curriculum. Static fields shape the program, the others are traced."""
 
-    generator_hidden: tuple[int, ...] = struct.field(pytree_node=False, default=(256, 256))
-    discriminator_hidden: tuple[int, ...] = struct.field(pytree_node=False, default=(128, 128))
-    label_capacity: int = struct.field(pytree_node=False, default=2048)  # contexts that can wait for a training
-    success_capacity: int = struct.field(pytree_node=False, default=4096)  # contexts in the success buffer
-    noise: float = 0.1  # delta_NOISE, added to every context; standard deviation as a fraction of the bounds' width
     num_rollouts: int = 50  # n_ROLLOUT, labelled contexts in each training
     success_fraction: float = 0.2  # p_SUCCESS, probability of a context from the success buffer
-    learning_rate: float = 1e-3  # of both networks
-    train_iterations: int = 250  # steps of each network in a training
-    pretrain_iterations: int = 500  # steps of each network before the first episode
     initial_mean: tuple[float, ...] | None = None  # of the contexts of the pre-training, context units; None for none
     initial_std: tuple[float, ...] | None = None
 
     def init(self, key: Array, space: ContextSpace, observation_size: int) -> "GoalGANState":
         """Returns a GAN that proposes contexts of the initial distribution where there is one, and empty buffers."""
         key_networks, key_contexts, key_training, key_proposals = jax.random.split(key, 4)
-        gan = self._gan(space)
-        networks = gan.init(key_networks)
+        networks = self._gan(space).init(key_networks)
         if self.initial_mean is not None and self.initial_std is not None:
             initial = Gaussian.from_std(self.initial_mean, self.initial_std)
             contexts = jax.vmap(initial.sample)(jax.random.split(key_contexts, PRETRAIN_CONTEXTS))
-            data = (scale(space, space.clip(contexts)), jnp.ones(PRETRAIN_CONTEXTS), 0, PRETRAIN_CONTEXTS)
-            networks, _ = gan.train(networks, key_training, *data, self.pretrain_iterations, self.learning_rate)
+            networks = self._pretrain(networks, key_training, space, space.clip(contexts))
         return GoalGANState(
             networks=networks,
-            proposals=self._propose(networks, key_proposals, space),
+            proposals=self._propose(networks, key_proposals, space, PROPOSALS),
             labelled=Labelled.empty(self.label_capacity, space.size),
             successes=Successes.empty(self.success_capacity, space.size),
             space=space,
@@ -122,50 +105,32 @@ class GoalGAN(Teacher):
         key_training, key_proposals = jax.random.split(key)
         ticket = episodes.ticket
         twice = episodes.mask & (ticket.source == Source.GENERATOR) & (ticket.attempt == 2)
-        label = (ticket.first_success ^ episodes.success).astype(float)
-        both = twice & ticket.first_success & episodes.success
-        contexts = episodes.context
-        labelled, overwritten = add_labelled(state.labelled, twice, scale(state.space, contexts), label)
-        diagonal = jnp.linalg.norm(_width(state.space))
-        successes, dropped = add_successes(state.successes, both, contexts, SUCCESS_DISTANCE * diagonal)
-        networks, labelled, trainings, losses = self._train(state, key_training, labelled)
-        metrics = GoalGANMetrics(
-            labelled=twice.sum(),
-            positive_fraction=masked_mean(label, twice),
-            trainings=trainings,
-            discriminator_loss=losses.discriminator,
-            generator_loss=losses.generator,
-            successes=successes.count,
-            dropped_successes=dropped,
-            dropped_labels=overwritten,
+        found = Found(
+            mask=twice,
+            context=episodes.context,
+            label=(ticket.first_success ^ episodes.success).astype(float),
+            mastered=ticket.first_success & episodes.success,
         )
-        proposals = self._propose(networks, key_proposals, state.space)
-        return GoalGANState(networks, proposals, labelled, successes, state.space), metrics
+        sets = remember(state.labelled, state.successes, state.space, found)
+        networks, labelled, trainings, losses = self._train(state, key_training, sets.labelled)
+        proposals = self._propose(networks, key_proposals, state.space, PROPOSALS)
+        state = GoalGANState(networks, proposals, labelled, sets.successes, state.space)
+        return state, sets.metrics(found, trainings, losses)
 
     def check(self, space: ContextSpace) -> None:
         """Checks sizes, ranges and the initial distribution."""
-        for field, least in WHOLE_NUMBERS.items():
-            _check_whole(field, getattr(self, field), least)
-        for width in self.generator_hidden:
-            _check_whole("generator_hidden", width, 1)
-        for width in self.discriminator_hidden:
-            _check_whole("discriminator_hidden", width, 1)
+        super().check(space)
+        check_whole("num_rollouts", self.num_rollouts, 1)
         if self.num_rollouts > self.label_capacity:
             raise ValueError(
                 f"teacher.num_rollouts must be at most label_capacity = {self.label_capacity}, got {self.num_rollouts}"
             )
         if not 0 <= self.success_fraction <= 1:
             raise ValueError(f"teacher.success_fraction must lie in [0, 1], got {self.success_fraction}")
-        for field in ("noise", "learning_rate"):
-            if not 0 <= getattr(self, field) < float("inf"):
-                raise ValueError(f"teacher.{field} must be finite and at least 0, got {getattr(self, field)}")
         if (self.initial_mean is None) != (self.initial_std is None):
             raise ValueError("teacher.initial_mean and teacher.initial_std must both be given, or neither")
         if self.initial_mean is not None and self.initial_std is not None:
             check_gaussian(space, "initial", self.initial_mean, self.initial_std)
-
-    def _gan(self, space: ContextSpace) -> GAN:
-        return GAN(space.size, self.generator_hidden, self.discriminator_hidden)
 
     def _draw(
         self, state: "GoalGANState", key: Array, space: ContextSpace
@@ -175,15 +140,8 @@ class GoalGAN(Teacher):
         successes = state.successes
         replay = (successes.count > 0) & (jax.random.uniform(key_source) < self.success_fraction)
         row = jax.random.randint(key_row, (), 0, jnp.where(replay, successes.count, PROPOSALS))
-        drawn = jnp.where(replay, successes.context[row], state.proposals[row])
-        noise = self.noise * _width(space) * jax.random.normal(key_noise, (space.size,))
-        context = space.clip(drawn + noise)
+        context = self._blur(key_noise, space, jnp.where(replay, successes.context[row], state.proposals[row]))
         return context, jnp.where(replay, Source.SUCCESSES, Source.GENERATOR).astype(jnp.int32)
-
-    def _propose(self, networks: GANState, key: Array, space: ContextSpace) -> Float[Array, "proposal dim"]:
-        """Returns what the generator makes of independent noise, context units."""
-        latent = jax.random.normal(key, (PROPOSALS, space.size))
-        return unscale(space, self._gan(space).generate(networks.generator, latent))
 
     def _train(
         self, state: "GoalGANState", key: Array, labelled: Labelled
@@ -224,40 +182,3 @@ class GoalGANState:
     labelled: Labelled
     successes: Successes
     space: ContextSpace = struct.field(pytree_node=False)
-
-
-@struct.dataclass
-class GoalGANMetrics:
-    """Of one iteration."""
-
-    labelled: Int[Array, ""]  # contexts that got a label
-    positive_fraction: Float[Array, ""]  # of them, with label 1; NaN where there are none
-    trainings: Int[Array, ""]  # of the GAN
-    discriminator_loss: Float[Array, ""]  # at the end of the last training, NaN without one
-    generator_loss: Float[Array, ""]
-    successes: Int[Array, ""]  # in the success buffer
-    dropped_successes: Int[Array, ""]  # found no room in it
-    dropped_labels: Int[Array, ""]  # overwritten before a training used them
-
-
-def scale(space: ContextSpace, context: Float[Array, "*batch dim"]) -> Float[Array, "*batch dim"]:
-    """Returns contexts in the units of the GAN: the bounds become -0.5 and 0.5."""
-    return (context - _centre(space)) / _width(space)
-
-
-def unscale(space: ContextSpace, scaled: Float[Array, "*batch dim"]) -> Float[Array, "*batch dim"]:
-    """Returns contexts in their own units; inverse of `scale`."""
-    return _centre(space) + scaled * _width(space)
-
-
-def _centre(space: ContextSpace) -> Float[Array, " dim"]:
-    return (jnp.asarray(space.lower) + jnp.asarray(space.upper)) / 2
-
-
-def _width(space: ContextSpace) -> Float[Array, " dim"]:
-    return jnp.asarray(space.upper) - jnp.asarray(space.lower)
-
-
-def _check_whole(field: str, value: int | float, least: int) -> None:
-    if not isinstance(value, int) or value < least:
-        raise ValueError(f"teacher.{field} must be a whole number of at least {least}, got {value}")

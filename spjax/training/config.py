@@ -16,18 +16,35 @@ import numpy as np
 from spjax import teachers
 from spjax.agents import PPO, SAC, TRPO
 from spjax.contexts import Gaussian
-from spjax.envs.base import Env
+from spjax.envs.base import Task
+from spjax.episodic import CMAES, CREPS, SPRL
+from spjax.training.episodic import EpisodicExperiment, SelfPacedContexts, TargetContexts
 from spjax.training.experiment import Experiment
 
-AGENTS: dict[str, type] = {"ppo": PPO, "trpo": TRPO, "sac": SAC}
-TEACHERS: dict[str, type] = {
+_STEP_BASED: dict[str, type] = {
     "self-paced": teachers.SelfPaced,
     "self-paced-gaussian": teachers.SelfPacedGaussian,
     "alp-gmm": teachers.ALPGMM,
     "goal-gan": teachers.GoalGAN,
+    "sagg-riac": teachers.SAGGRIAC,
     "default": teachers.Target,
     "random": teachers.Random,
 }
+AGENTS: dict[str, type] = {"ppo": PPO, "trpo": TRPO, "sac": SAC, "sprl": SPRL, "creps": CREPS, "cma-es": CMAES}
+TEACHERS: dict[str, dict[str, type]] = {  # of each agent, its default first
+    "ppo": _STEP_BASED,
+    "trpo": _STEP_BASED,
+    "sac": _STEP_BASED,
+    "sprl": {"self-paced": SelfPacedContexts},
+    "creps": {
+        "default": TargetContexts,
+        "goal-gan": teachers.EpisodicGoalGAN,
+        "sagg-riac": teachers.SAGGRIAC,
+    },
+    "cma-es": {"default": TargetContexts},
+}
+EPISODIC_AGENTS = ("sprl", "creps", "cma-es")
+TEACHER_NAMES = tuple(dict.fromkeys(name for known in TEACHERS.values() for name in known))
 VARIANTS = ("published", "article")
 
 Setting = Any  # a number, or a tuple of numbers; checked in words
@@ -37,7 +54,7 @@ Setting = Any  # a number, or a tuple of numbers; checked in words
 class RunConfig:
     """A sweep: one experiment, the seeds, and the traced settings to vary. Presets make them."""
 
-    env: Env
+    env: Task
     agent: Any
     teacher: Any
     agent_name: str
@@ -75,6 +92,13 @@ class RunConfig:
             teacher.check(self.env.context_space)
         target = teachers.Target(*self.target)
         target.check(self.env.context_space)
+        if self.episodic and self.hold_position:
+            raise ValueError(f"hold_position is for agents that act step by step, got it with {self.agent_name!r}")
+
+    @property
+    def episodic(self) -> bool:
+        """Whether the learner searches in the parameters of whole rollouts."""
+        return self.agent_name in EPISODIC_AGENTS
 
     @property
     def target(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -105,7 +129,8 @@ class RunConfig:
     def _experiment(self, settings: Mapping[str, Setting]) -> Experiment:
         agent, teacher = self._with_settings(settings)
         mean, std = self.target
-        return Experiment(
+        kind: Any = EpisodicExperiment if self.episodic else Experiment
+        experiment: Experiment = kind(
             agent=agent,
             teacher=teacher,
             target=Gaussian.from_std(mean, std),
@@ -113,6 +138,7 @@ class RunConfig:
             evaluation_episodes=self.evaluation_episodes,
             hold_position=self.hold_position,
         )
+        return experiment
 
     def _with_settings(self, settings: Mapping[str, Setting]) -> tuple[Any, Any]:
         parts = {"agent": self.agent, "teacher": self.teacher}

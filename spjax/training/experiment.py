@@ -12,7 +12,7 @@ from flax import struct
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from spjax.agents.cloning import hold_position
-from spjax.agents.rollout import Assign, Episodes, Slot, init_slots
+from spjax.agents.rollout import Assign, Episodes, init_slots
 from spjax.contexts import Gaussian
 from spjax.envs.base import Env
 from spjax.teachers.base import Teacher
@@ -29,6 +29,11 @@ class Experiment:
     env: Env = struct.field(pytree_node=False)
     evaluation_episodes: int = struct.field(pytree_node=False, default=50)
     hold_position: bool = struct.field(pytree_node=False, default=False)  # start from a policy cloned to zero actions
+
+    @property
+    def discount(self) -> Any:
+        """Gamma, of the returns."""
+        return self.agent.discount
 
     def init(self, key: PRNGKeyArray) -> "RunState":
         """Returns the state before the first iteration."""
@@ -77,9 +82,10 @@ class Experiment:
         key_contexts, key_episodes = jax.random.split(key)
         contexts = self.target_contexts(key_contexts, self.evaluation_episodes)
         outcome, _ = self.play(state, key_episodes, contexts)
+        returns = outcome.episode_return
         return Evaluation(
             discounted_return=outcome.discounted_return.mean(),
-            episode_return=outcome.episode_return.mean(),
+            episode_return=None if returns is None else returns.mean(),
             success_rate=outcome.success.mean(dtype=float),
         )
 
@@ -133,7 +139,7 @@ class Experiment:
         space = self.env.context_space
         return jax.vmap(lambda k: self.teacher.sample(state.teacher_state, k, space))(jax.random.split(key, count))
 
-    def _advance(self, state: "RunState") -> tuple[tuple[Any, Any, Slot], "Metrics"]:
+    def _advance(self, state: "RunState") -> tuple[tuple[Any, Any, Any], "Metrics"]:
         """Returns the agent, teacher and slots one iteration later."""
         key_agent, key_teacher = jax.random.split(jax.random.fold_in(state.key, state.iteration))
         agent_state, slots, episodes, agent_metrics = self.agent.iterate(
@@ -156,7 +162,7 @@ class RunState:
     iteration: Int[Array, ""]  # iterations completed
     agent_state: Any
     teacher_state: Any
-    slots: Slot
+    slots: Any  # the environment slots; of an episodic run, what it has counted
     frozen_at: Int[Array, ""]  # iteration that gave non-finite parameters, -1 while all is well
 
 
@@ -165,20 +171,23 @@ class Metrics:
     """Of one iteration; means are over the episodes that finished in it, NaN where none did."""
 
     episodes: Int[Array, ""]
-    episode_return: Float[Array, ""]
+    episode_return: Float[Array, ""] | None  # None where the task knows one return alone
     discounted_return: Float[Array, ""]
     success_rate: Float[Array, ""]
     frozen: Bool[Array, ""]
     agent: Any
     teacher: Any
+    environment_steps: Int[Array, ""] | None = (
+        None  # so far; None where every iteration has steps_per_iteration of them
+    )
 
 
 @struct.dataclass
 class Evaluation:
     """Means over the evaluation episodes on the target distribution."""
 
-    discounted_return: Float[Array, ""]
-    episode_return: Float[Array, ""]
+    discounted_return: Float[Array, ""]  # of an episodic task, its reward
+    episode_return: Float[Array, ""] | None  # None where the task knows one return alone
     success_rate: Float[Array, ""]
 
 
@@ -186,7 +195,7 @@ class Evaluation:
 class Outcome:
     """Of each played episode."""
 
-    episode_return: Float[Array, " episode"]
+    episode_return: Any  # [episode]; None where the task knows one return alone
     discounted_return: Float[Array, " episode"]
     success: Bool[Array, " episode"]
     ended: Bool[Array, " episode"]

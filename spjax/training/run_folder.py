@@ -26,9 +26,13 @@ import pyarrow.parquet as pq
 
 from spjax import envs
 from spjax.analysis.results import commit, device, versions
-from spjax.training.config import AGENTS, TEACHERS, Lane, RunConfig
+from spjax.envs.base import Env
+from spjax.episodic import Polynomial, RadialBasis
+from spjax.episodic.policy_search import PolicySearch
+from spjax.training.config import AGENTS, EPISODIC_AGENTS, TEACHERS, Lane, RunConfig
 
 FORMAT_VERSION = 1
+_NESTED = {kind.__name__: kind for kind in (Polynomial, RadialBasis)}  # what settings may hold beside numbers and words
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -75,7 +79,8 @@ def write_config(folder: Path, config: RunConfig, command: str) -> None:
             "evaluation_episodes": config.evaluation_episodes,
             "hold_position": config.hold_position,
             "start": config.start,
-            "steps_per_iteration": config.agent.steps_per_iteration,
+            "steps_per_iteration": None if config.episodic else config.agent.steps_per_iteration,
+            "rollouts_per_iteration": config.agent.num_rollouts(config.env) if config.episodic else None,
             "seeds": list(config.seeds),
             "over": {name: list(values) for name, values in config.over.items()},
             "lanes": [{"seed": lane.seed, "settings": dict(lane.settings)} for lane in config.lanes()],
@@ -112,11 +117,10 @@ def read_config(folder: Path) -> RunConfig:
     content = read_config_json(folder)
     try:
         settings = content["settings"]
-        env = envs.make(content["env"])
         return RunConfig(
-            env=dataclasses.replace(env, **_typed(settings["env"])),  # type: ignore[type-var]
+            env=_task(content["env"], content["agent"], _typed(settings["env"])),
             agent=AGENTS[content["agent"]](**_typed(settings["agent"])),
-            teacher=TEACHERS[content["teacher"]](**_typed(settings["teacher"])),
+            teacher=TEACHERS[content["agent"]][content["teacher"]](**_typed(settings["teacher"])),
             agent_name=content["agent"],
             teacher_name=content["teacher"],
             variant=content["variant"],
@@ -203,10 +207,27 @@ def column(values: np.ndarray) -> pa.Array | np.ndarray:
     return pa.array(list(values.reshape(values.shape[0] * values.shape[1], -1)))
 
 
+def _task(name: str, agent: str, settings: Mapping[str, Any]) -> Any:
+    made = envs.make(name)
+    searched = agent in EPISODIC_AGENTS and isinstance(made, Env)
+    return PolicySearch(**settings) if searched else dataclasses.replace(made, **settings)
+
+
 def _settings(part: Any) -> dict[str, Any]:
-    return {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    return {field.name: _plain(getattr(part, field.name)) for field in dataclasses.fields(part)}
+
+
+def _plain(value: Any) -> Any:
+    return {"kind": type(value).__name__, **_settings(value)} if dataclasses.is_dataclass(value) else value
 
 
 def _typed(settings: Mapping[Any, Any]) -> dict[Any, Any]:
-    """JSON has lists only; settings are hashable."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+    """Returns the settings in the types that they had before JSON, which has lists only."""
+    return {name: _restored(value) for name, value in settings.items()}
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, dict):
+        settings = _typed(value)
+        return _NESTED[settings.pop("kind")](**settings)
+    return tuple(value) if isinstance(value, list) else value

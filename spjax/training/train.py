@@ -169,9 +169,10 @@ class _Writer:
         columns = {
             **run_folder.lane_columns(self._lanes, count),
             "iteration": numbers,
-            "environment_steps": numbers.astype(np.int64) * self._config.agent.steps_per_iteration,
             **run_folder.tidy(metrics),
         }
+        if metrics.environment_steps is None:
+            columns["environment_steps"] = numbers.astype(np.int64) * self._config.agent.steps_per_iteration
         run_folder.write_table(self.folder / "metrics" / f"{iteration:06d}.parquet", pa.table(columns))
         self.evaluation(iteration, snapshot)
 

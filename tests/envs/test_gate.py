@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from spjax.envs import episodic
 from spjax.envs.gate import NOISE_STD, Gate
 
+from spjax import envs
 from spjax.episodic.policy import sample_inside
 
 # gains, offsets, set-point of both controllers, two parameters without effect
@@ -36,7 +36,7 @@ def reference_rollout(theta, context, noise):
 
 @pytest.fixture(scope="module")
 def rollouts():
-    task = episodic.make("gate-precision")
+    task = envs.make("gate-precision")
     return jax.jit(jax.vmap(task.rollout))
 
 
@@ -122,7 +122,7 @@ def test_the_trace_ends_where_the_reward_says_and_stops_at_the_wall(key):
 
 
 def test_the_settings_have_the_published_distributions():
-    precision, everywhere = episodic.make("gate-precision"), episodic.make("gate-global")
+    precision, everywhere = envs.make("gate-precision"), envs.make("gate-global")
     assert (precision.name, everywhere.name) == ("gate-precision", "gate-global")
     np.testing.assert_allclose(precision.target.mean, [-4.0, 0.2])
     np.testing.assert_allclose(precision.target.covariance, [[0.1, 0], [0, 0.001]], rtol=1e-6)
@@ -144,4 +144,4 @@ def test_a_gate_that_does_not_exist_is_answered_in_words(arguments, message):
 
 def test_an_unknown_episodic_task_is_answered_with_the_nearest():
     with pytest.raises(ValueError, match=r"^unknown episodic task 'gate-precison'; did you mean 'gate-precision'\?$"):
-        episodic.make("gate-precison")
+        envs.make("gate-precison")

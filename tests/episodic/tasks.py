@@ -16,6 +16,8 @@ class Aim(EpisodicTask):
     sparse: bool = False
 
     name = "aim"
+    control_period = 1.0
+    horizon = 1
     context_space = ContextSpace(("place",), ("m",), (-3.0,), (3.0,))
     initial_mean = (0.0,)
     initial_covariance = diagonal(1.0)
@@ -38,7 +40,8 @@ class Aim(EpisodicTask):
         goal = jnp.ones_like(theta).at[0].set(context[0])
         distance = jnp.linalg.norm(theta - goal)
         success = distance < 0.5
-        return Outcome(reward=1.0 * success if self.sparse else 10 * jnp.exp(-(distance**2) / 4), success=success)
+        reward = 1.0 * success if self.sparse else 10 * jnp.exp(-(distance**2) / 4)
+        return Outcome(reward=reward, success=success, length=jnp.ones((), jnp.int32))
 
     def trace(self, key, theta, context):
         return theta[None, :2]

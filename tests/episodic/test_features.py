@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from benchmarks.dual_problems import gate_features
 from spjax.episodic import Polynomial, RadialBasis
-from tests.episodic.problems import radial_basis
 
 GATE = RadialBasis((-5.0, 0.1), (5.0, 0.5), (10, 5), (0.6, 150.0))
 
@@ -14,7 +14,7 @@ def test_radial_basis_functions_agree_with_numpy_sum_to_one_and_end_with_a_const
     contexts = np.random.default_rng(0).uniform([-5, 0.1], [5, 0.5], (50, 2))
     features = np.asarray(GATE(jnp.asarray(contexts, jnp.float32)))
     assert features.shape == (50, 51)
-    np.testing.assert_allclose(features, radial_basis(contexts), atol=2e-6)
+    np.testing.assert_allclose(features, gate_features(contexts), atol=2e-6)
     np.testing.assert_allclose(features[:, :50].sum(axis=1), 1.0, rtol=1e-5)
     np.testing.assert_array_equal(features[:, 50], 1.0)
 

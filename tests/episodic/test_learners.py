@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from spjax.contexts import Gaussian
 from spjax.episodic import CREPS, SPRL
 from spjax.episodic.buffer import flatten
 from spjax.episodic.learners import alpha_of
-from spjax.presets.gate import gate
+from spjax.presets import preset
 from spjax.solvers.augmented_lagrangian import Result
 from tests.episodic.tasks import Aim
 from tests.episodic.test_dual import compare_sprl
@@ -46,6 +47,14 @@ def self_paced():
     return train(SELF_PACED, Aim(), jax.random.key(1))
 
 
+def performance(learner, state, key):
+    """Returns mean reward and success rate of 200 rollouts in target contexts."""
+    key_contexts, key_rollouts = jax.random.split(key)
+    contexts = learner.test_contexts(state.target, Aim(), key_contexts, 200)
+    batch = learner.collect(state, Aim(), key_rollouts, contexts)
+    return float(batch.rewards.mean()), float(batch.successes.mean(dtype=float))
+
+
 def last(states):
     return jax.tree.map(lambda leaf: leaf[-1], states)
 
@@ -55,23 +64,22 @@ def test_sprl_learns_the_best_parameters_and_ends_at_the_target_contexts(self_pa
     final = last(states)
     np.testing.assert_allclose(final.contexts.mean, [2.0], atol=0.1)
     np.testing.assert_allclose(final.contexts.std, [0.1], rtol=0.3)
-    evaluation = SELF_PACED.evaluate(final, Aim(), key, 200)
-    assert float(evaluation.reward) > 9.8
-    assert float(evaluation.success_rate) > 0.95
-    assert float(metrics.kl_to_target[0]) > 100 > 1 > float(metrics.kl_to_target[-1])
+    reward, success_rate = performance(SELF_PACED, final, key)
+    assert reward > 9.8
+    assert success_rate > 0.95
+    assert float(metrics.curriculum.kl_to_target[0]) > 100 > 1 > float(metrics.curriculum.kl_to_target[-1])
 
 
 def test_creps_learns_on_the_target_contexts(key):
     learner = CREPS(max_kl=0.3, num_samples=30, buffer_size=4)
     _, states, metrics = train(learner, Aim(), jax.random.fold_in(key, 0))
-    evaluation = learner.evaluate(last(states), Aim(), jax.random.fold_in(key, 1), 200)
-    assert float(evaluation.reward) > 9.8
+    assert performance(learner, last(states), jax.random.fold_in(key, 1))[0] > 9.8
     np.testing.assert_allclose(last(states).contexts.mean, [2.0])
-    assert (metrics.alpha == 0).all()
+    assert metrics.curriculum is None
 
 
 def test_alpha_is_zero_in_the_first_k_alpha_plus_one_iterations(self_paced):
-    alpha = np.asarray(self_paced[2].alpha)
+    alpha = np.asarray(self_paced[2].curriculum.alpha)
     assert (alpha[:11] == 0).all()
     assert (alpha[11:] > 0).all()
     assert alpha.max() <= 5.0
@@ -137,7 +145,7 @@ def test_other_traced_settings_need_no_other_program(self_paced):
     after = learn(changed, state, batch)[1]
     assert learn._cache_size() == size
     assert float(after.kl) <= 0.01 * (1 + 1e-3) < float(before.kl)
-    assert float(after.alpha) == 0.0 < float(before.alpha)
+    assert float(after.curriculum.alpha) == 0.0 < float(before.curriculum.alpha)
 
 
 def test_when_nothing_ever_succeeds_neither_policy_nor_contexts_are_moved_by_noise():
@@ -146,7 +154,7 @@ def test_when_nothing_ever_succeeds_neither_policy_nor_contexts_are_moved_by_noi
     first, states, metrics = train(learner, sparse, jax.random.key(3), 5)
     jax.tree.map(np.testing.assert_array_equal, last(states).policy, first.policy)
     jax.tree.map(np.testing.assert_array_equal, last(states).contexts, first.contexts)
-    assert (metrics.alpha == 0).all()
+    assert (metrics.curriculum.alpha == 0).all()
     assert (metrics.success_rate == 0).all()
 
 
@@ -161,10 +169,28 @@ def test_a_reward_that_is_not_finite_keeps_the_distributions_and_is_reported(sel
     assert np.isfinite(after.minimiser.chi).all()
 
 
+def test_the_fit_may_be_tighter_than_the_dual(self_paced):
+    state = jax.tree.map(lambda leaf: leaf[20], self_paced[1])
+    batch = jax.tree.map(lambda leaf: leaf[0], state.buffer)
+    loose = learn(SELF_PACED, state, batch)[1]
+    tight = learn(dataclasses.replace(SELF_PACED, fit_max_kl=0.01), state, batch)[1]
+    assert float(tight.kl) <= 0.01 * (1 + 1e-3) < float(loose.kl)
+    assert float(tight.effective_sample_size) == pytest.approx(float(loose.effective_sample_size), rel=1e-5)
+
+
+def test_the_distributions_to_start_from_and_to_end_at_may_be_the_users(key):
+    initial, target = Gaussian.from_std((-1.0,), (0.5,)), Gaussian.from_std((1.0,), (0.2,))
+    state = SELF_PACED.init(key, Aim(), initial, target)
+    np.testing.assert_array_equal(state.contexts.mean, [-1.0])
+    np.testing.assert_array_equal(state.target.mean, [1.0])
+    contexts = np.asarray(state.buffer.contexts[1:])
+    assert abs(contexts.mean() + 1.0) < 0.2
+
+
 def test_a_floor_keeps_the_contexts_wide_until_they_are_near_the_target():
     floored = dataclasses.replace(SELF_PACED, std_floor=(0.5,), floor_kl=20.0)
     _, states, metrics = train(floored, Aim(), jax.random.key(6))
-    far = np.asarray(metrics.kl_to_target) > 20
+    far = np.asarray(metrics.curriculum.kl_to_target) > 20
     std = np.asarray(states.contexts.chol)[:, 0, 0]
     assert far.any()
     assert (std[far] >= 0.5 * (1 - 1e-5)).all()
@@ -173,10 +199,10 @@ def test_a_floor_keeps_the_contexts_wide_until_they_are_near_the_target():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"max_kl": 0.0}, "learner.max_kl must be positive and finite, got 0.0"),
-        ({"ridge": -1.0}, "learner.ridge must be positive and finite, got -1.0"),
-        ({"num_samples": 0}, "learner.num_samples must be at least 1, got 0"),
-        ({"max_alpha": float("inf")}, "learner.max_alpha must be finite and at least 0, got inf"),
+        ({"max_kl": 0.0}, "agent.max_kl must be positive and finite, got 0.0"),
+        ({"ridge": -1.0}, "agent.ridge must be positive and finite, got -1.0"),
+        ({"num_samples": 0}, "agent.num_samples must be at least 1, got 0"),
+        ({"max_alpha": float("inf")}, "agent.max_alpha must be finite and at least 0, got inf"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_in_words(settings, message):
@@ -186,8 +212,8 @@ def test_settings_that_cannot_work_are_refused_in_words(settings, message):
 
 
 def test_the_duals_of_a_run_on_the_gate_have_the_minima_that_scipy_finds():
-    learner, task = gate("precision", "sprl")
-    learner = dataclasses.replace(learner, offset=15)
+    config = preset("gate-precision", "sprl")
+    learner, task = dataclasses.replace(config.agent, offset=15), config.env
     _, states, metrics = train(learner, task, jax.random.key(0), 30)
     assert (metrics.dual_result == Result.CONVERGED).all()
     densities = jax.jit(jax.vmap(lambda current, c: task.target.log_prob(c) - current.log_prob(c), in_axes=(None, 0)))
@@ -196,4 +222,4 @@ def test_the_duals_of_a_run_on_the_gate_have_the_minima_that_scipy_finds():
         samples = flatten(state.buffer)
         log_ratios = np.asarray(densities(state.contexts, samples.contexts), float)
         rewards, features = np.asarray(samples.rewards, float), np.asarray(samples.features, float)
-        assert compare_sprl(rewards, features, log_ratios, float(metrics.alpha[t + 1]), 0.4, 1e-5) < 1e-3
+        assert compare_sprl(rewards, features, log_ratios, float(metrics.curriculum.alpha[t + 1]), 0.4, 1e-5) < 1e-3

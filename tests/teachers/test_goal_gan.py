@@ -9,7 +9,8 @@ import pytest
 
 from spjax.agents.rollout import Attempt, Episodes, init_slots, rollout
 from spjax.contexts import ContextSpace
-from spjax.teachers.goal_gan import GoalGAN, GoalGANTicket, Source, scale, unscale
+from spjax.teachers.gan_teacher import scale, unscale
+from spjax.teachers.goal_gan import GoalGAN, GoalGANTicket, Source
 from spjax.teachers.goal_sets import Successes, add_successes
 from tests.probe import Probe
 

@@ -1,19 +1,15 @@
 """Every learner and every teacher: a lane is the single run, and a resumed run is the undisturbed one, of robots too."""
 
 import dataclasses
-import shutil
 
-import jax
 import numpy as np
 import pytest
 
 import spjax
 from spjax.agents import SAC, TRPO
-from spjax.training.checkpoint import without_keys
-from spjax.training.program import Program
 from spjax.training.run_folder import read_config, write_config
-from spjax.training.train import restore
 from tests.training.conftest import TINY, tiny
+from tests.training.runs import single_lane, trained_and_resumed
 
 AGENTS = {
     "ppo": TINY,
@@ -61,21 +57,11 @@ def method(agent, teacher, schedule, **changes):
     )
 
 
-def leaves(folder):
-    _, program, states = restore(folder)
-    return jax.tree.leaves(program.to_host(without_keys(states)))
-
-
 @pytest.mark.parametrize(("agent", "teacher", "schedule"), METHODS)
 def test_a_lane_is_the_single_run_and_a_resumed_run_the_undisturbed_one(agent, teacher, schedule, tmp_path):
     config = method(agent, teacher, schedule)
     undisturbed = trained_and_resumed(config, tmp_path)
-    single = Program.of(dataclasses.replace(config, seeds=(2,)).experiments())
-    chunk, _ = single.compile(config.evaluate_every)
-    states = single.init([2])
-    for _ in range(2):
-        states, _, _ = chunk(states, 2)
-    for a, b in zip(undisturbed, jax.tree.leaves(single.to_host(without_keys(states))), strict=True):
+    for a, b in zip(undisturbed, single_lane(config, 2), strict=True):
         np.testing.assert_array_equal(a[1], b[0])
 
 
@@ -96,17 +82,3 @@ def test_the_run_folder_keeps_where_a_curriculum_starts_and_whether_the_policy_i
     write_config(tmp_path, config, "")
     again = read_config(tmp_path)
     assert (again.env, again.teacher, again.start, again.hold_position) == (config.env, config.teacher, "initial", True)
-
-
-def trained_and_resumed(config, tmp_path):
-    """Trains four iterations, twice from the middle; returns the leaves of the final state, which must be equal."""
-    whole = spjax.train(config, tmp_path / "whole", progress=False)
-    undisturbed = leaves(whole)
-    assert not any(np.isnan(leaf).any() for leaf in undisturbed if leaf.dtype.kind == "f")
-    cut = tmp_path / "cut"
-    shutil.copytree(whole, cut)
-    (cut / "summary.json").unlink()
-    shutil.rmtree(cut / "checkpoints" / "000004")
-    for a, b in zip(undisturbed, leaves(spjax.resume(cut, progress=False)), strict=True):
-        np.testing.assert_array_equal(a, b)
-    return undisturbed

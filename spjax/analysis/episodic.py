@@ -1,0 +1,144 @@
+"""Pictures of episodic learners: their curves over the rollouts, and where SPRL's contexts are."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Ellipse
+
+from spjax.analysis import statistics
+from spjax.analysis.curves import SPREAD_LABELS, Metric, Series, draw_band, seeds_text
+from spjax.analysis.run import Run
+from spjax.analysis.snapshots import draw_bounds
+from spjax.analysis.style import MARK, NEUTRAL, PALETTE, axis_label, legend_below, series_style, styled
+
+ROLLOUTS = 100  # in an iteration of the gate's experiments
+LABELS: Mapping[Metric, str] = {
+    "discounted_return": "reward on target tasks",
+    "success_rate": "success rate on target tasks",
+}
+DEVIATIONS = 2.0  # standard deviations that the ellipses reach
+
+
+class EpisodicMethod(NamedTuple):
+    """A learner with its teacher, in the names of the run folder, and what readers call it."""
+
+    agent: str
+    teacher: str
+    label: str
+
+    @property
+    def look(self) -> tuple[object, str]:
+        """Colour and line style."""
+        return series_style(METHODS.index(self), len(METHODS))
+
+
+METHODS = (
+    EpisodicMethod("sprl", "self-paced", "SPRL"),
+    EpisodicMethod("creps", "default", "C-REPS"),
+    EpisodicMethod("cma-es", "default", "CMA-ES"),
+    EpisodicMethod("creps", "goal-gan", "GoalGAN"),
+    EpisodicMethod("creps", "sagg-riac", "SAGG-RIAC"),
+)
+
+
+def rollout_iterations(run: Run, iterations: np.ndarray) -> Float[np.ndarray, " point"]:
+    """Returns iterations in units of 100 rollouts, the axis that all methods share.
+
+    As published, the rollouts that fill the buffer of C-REPS and SPRL before their first iteration are not counted, and
+    the same number of CMA-ES's rollouts lies at 0.
+    """
+    per_iteration = run.config.rollouts_per_iteration
+    if per_iteration is None:
+        raise ValueError(f"{run.path} is not a run of an episodic learner")
+    uncounted = 0 if per_iteration == ROLLOUTS else 9 * ROLLOUTS
+    return np.maximum(0.0, (iterations * per_iteration - uncounted) / ROLLOUTS)
+
+
+@styled
+def quantile_curves(panels: Mapping[str, Mapping[EpisodicMethod, Run]], metric: Metric) -> Figure:
+    """Returns the performance on the target tasks over the rollouts: a panel a task, a curve a method.
+
+    Curves are medians over the seeds, bands reach from the 10 % to the 90 % quantile.
+
+    Args:
+        panels: title of a panel -> the run of each method.
+        metric: which evaluation column.
+    """
+    figure = Figure(figsize=(10.0, 4.4), layout="constrained")
+    row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    curves: dict[EpisodicMethod, Line2D] = {}
+    for axes, (title, runs) in zip(row, panels.items(), strict=True):
+        for method, run in runs.items():
+            group = run.groups()[0]
+            recorded = run.evaluation_curves(metric, group)
+            series = Series(run, group, method.label, *method.look)
+            places = rollout_iterations(run, recorded.iterations)
+            curves.setdefault(method, draw_band(axes, series, places, statistics.quantiles(recorded.values)))
+        axes.set_title(title, loc="left")
+        axes.set_xlabel(f"iterations of {ROLLOUTS} rollouts")
+        axes.set_xlim(left=0)
+    row[0].set_ylabel(LABELS[metric])
+    if metric == "success_rate":
+        row[0].set_ylim(-0.02, 1.02)
+    drawn = [run for found in panels.values() for run in found.values()]
+    figure.suptitle(f"{SPREAD_LABELS['quantiles']}, {seeds_text(drawn)}", x=0.01, ha="left", color=NEUTRAL, fontsize=10)
+    legend_below(figure, [curves[method] for method in METHODS if method in curves])
+    return figure
+
+
+@styled
+def context_ellipses(runs: Mapping[str, tuple[Run, Sequence[int]]]) -> Figure:
+    """Returns SPRL's context distribution after several iterations, of the first seed: one panel a run.
+
+    Ellipses reach two standard deviations; the black one is the target's, the box shows the bounds.
+
+    Args:
+        runs: title of a panel -> the run and the iterations to show.
+    """
+    figure = Figure(figsize=(5.0 * len(runs), 4.2), layout="constrained")
+    row = figure.subplots(1, len(runs), squeeze=False)[0]
+    for axes, (title, (run, iterations)) in zip(row, runs.items(), strict=True):
+        space, target = run.config.context_space, run.config.target
+        draw_bounds(axes, run, 1)
+        handles = []
+        for index, iteration in enumerate(iterations):
+            mean, covariance = context_distribution(run, iteration)
+            color = PALETTE[index % len(PALETTE)]
+            _draw_ellipse(axes, mean, covariance, facecolor=color, edgecolor=color, alpha=0.45)
+            handles.append(Line2D([], [], color=color, linewidth=6, alpha=0.6, label=f"{iteration}"))
+        _draw_ellipse(axes, np.array(target.mean), np.diag(target.std) ** 2, fill=False, edgecolor=MARK, linewidth=1.8)
+        handles.append(Line2D([], [], color=MARK, label="target"))
+        axes.set_title(f"{title}, seed {run.config.lanes[0].seed}", loc="left")
+        axes.set_xlabel(axis_label(space.names[0], space.units[0]))
+        axes.set_ylabel(axis_label(space.names[1], space.units[1]))
+        axes.legend(handles=handles, title="iteration", loc="upper right", fontsize=9)
+    return figure
+
+
+def context_distribution(run: Run, iteration: int) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, "dim dim"]]:
+    """Returns mean and covariance of the first lane's contexts after an iteration.
+
+    Raises:
+        ValueError: the run has no such iteration, or no such distribution.
+    """
+    if "teacher.covariance" not in run.metrics.column_names:
+        raise ValueError(f"{run.path} has no context distribution that moves")
+    rows = run.metrics.select(["lane", "iteration", "teacher.mean", "teacher.covariance"]).to_pylist()
+    for row in rows:
+        if row["lane"] == 0 and row["iteration"] == iteration:
+            mean = np.array(row["teacher.mean"])
+            return mean, np.reshape(row["teacher.covariance"], (mean.size, mean.size))
+    raise ValueError(f"{run.path} has no iteration {iteration}")
+
+
+def _draw_ellipse(axes: Axes, mean: np.ndarray, covariance: np.ndarray, **look: Any) -> None:
+    """Draws where a Gaussian of two dimensions is."""
+    variances, directions = np.linalg.eigh(covariance)
+    width, height = 2 * DEVIATIONS * np.sqrt(np.maximum(variances, 0.0))
+    angle = np.degrees(np.arctan2(directions[1, 0], directions[0, 0]))
+    axes.add_patch(Ellipse(tuple(mean), width, height, angle=float(angle), zorder=3, **look))
