@@ -61,9 +61,9 @@ def compare(problem: DualProblem, found: Weights, reference: Reference) -> Diffe
     count, unit = problem.num_multipliers, spread(problem.rewards)
     exact, chi = problem.weights(reference.exact), reference.exact[count:]
     temperatures = reference.exact[:count] + problem.bases
-    ours = [found.policy, found.context][:count]
+    ours = [np.asarray(found.policy), np.asarray(found.context)][:count]
     return Differences(
-        value=abs(found.value - reference.value) / abs(reference.value),
+        value=abs(float(found.value) - reference.value) / abs(reference.value),
         temperatures=float(np.abs(found.minimiser.temperatures / temperatures - 1).max()),
         chi=float(np.abs(found.minimiser.chi - chi).max() / max(np.abs(chi).max(), unit)),
         weights=_distance(ours, exact),
@@ -76,7 +76,7 @@ def excess_in_single_precision(problem: DualProblem) -> float:
     found = solve(problem, "float32")
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found)):
         return np.inf
-    return max(divergence(found.policy), divergence(found.context)) / problem.max_kl - 1
+    return max(divergence(np.asarray(part)) for part in (found.policy, found.context)) / problem.max_kl - 1
 
 
 def divergence(weights: np.ndarray) -> float:
@@ -102,7 +102,6 @@ def main() -> None:
     parser.add_argument("--random", type=int, default=400, help="problems besides the 100 recorded ones")
     arguments = parser.parse_args()
     began, (kinds, duals) = time.perf_counter(), zip(*problems(arguments.random), strict=True)
-    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # of the workers
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
         references = pool.map(minimise_by_scipy, duals, chunksize=8)
     rows = [

@@ -10,12 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 KINDS = ("gate", "converged", "sparse", "thousandth", "million", "one context", "equal", "one sample")
 FLOOR = 1e-6  # least temperature, in units of the rewards' spread
 RECORDED = pathlib.Path(__file__).parents[1] / "tests" / "episodic" / "data" / "duals.npz"
 COUNTS, INVERSE_WIDTHS = (10, 5), (0.6, 150.0)  # of the value features of the gate
 ROUNDS, ITERATIONS = 12, 300  # of L-BFGS-B
+NEWTON_STEPS = 20
 
 Vector = Float[np.ndarray, " n"]
 Row = tuple[Float[np.ndarray, " N"], float, float]  # exponents before division, sign of V in them, temperature
@@ -63,14 +65,14 @@ class DualProblem(NamedTuple):
         """Returns the dual and its gradient at (multipliers, chi)."""
         multipliers, chi = np.split(x, [self.num_multipliers])
         total = multipliers.sum() * self.max_kl + self.ridge * chi @ chi
-        slopes, gradient = [], 2 * self.ridge * chi
+        slopes, gradient = [], np.asarray(2 * self.ridge * chi)
         if self.mean_features is not None:
-            total, gradient = total + chi @ self.mean_features, gradient + self.mean_features
+            total, gradient = total + chi @ self.mean_features, np.asarray(gradient + self.mean_features)
         for exponents, sign, temperature in self.rows(x):
             weights, log_mean = _tempered(exponents, temperature)
             total += temperature * log_mean
             slopes.append(self.max_kl + log_mean - weights @ exponents / temperature)
-            gradient = gradient + sign * weights @ self.features
+            gradient = np.asarray(gradient + sign * weights @ self.features)
         return float(total), np.concatenate([slopes, gradient])
 
     def hessian(self, x: Vector) -> Float[np.ndarray, "n n"]:
@@ -107,6 +109,7 @@ def spread(rewards: Float[np.ndarray, " N"]) -> float:
     return float(next((distance for distance in distances if distance > 0), 1.0))
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # threads only slow matrices of this size down
 def minimise_by_scipy(problem: DualProblem) -> Reference:
     """Minimises with L-BFGS-B, then corrects with Newton's method.
 
@@ -127,7 +130,7 @@ def minimise_by_scipy(problem: DualProblem) -> Reference:
     return Reference(unit * x, unit * _newton(scaled, x), value)
 
 
-def random_problem(random: np.random.Generator, kind: str, method: str = "sprl", count: int = 1000) -> DualProblem:
+def random_problem(random: np.random.Generator, kind: str, method: str = "sprl", count: int = 400) -> DualProblem:
     """Returns a problem with gate-like contexts, of one of `KINDS`; the ridge is 1e-5 in units of the spread."""
     count = 1 if kind == "one sample" else count
     std = np.array([7, 0.003]) ** 0.5 * random.uniform(0.1, 1.2)
@@ -135,14 +138,14 @@ def random_problem(random: np.random.Generator, kind: str, method: str = "sprl",
     contexts = np.clip(mean + std * random.normal(size=(count, 2)), [-5, 0.1], [5, 0.5])
     if kind == "one context":
         contexts[:] = contexts[0]
-    rewards = np.clip(60 + 20 * np.sin(contexts[:, 0]) + 50 * random.normal(size=count), 0, 110)
+    rewards: np.ndarray = np.clip(60 + 20 * np.sin(contexts[:, 0]) + 50 * random.normal(size=count), 0, 110)
     if kind == "sparse":
         rewards = 1.0 * (random.uniform(size=count) < 0.05 + 0.1 * (contexts[:, 0] > 0))
     if kind == "converged":
         rewards = 100 + 9 * np.exp(-np.abs(random.normal(size=count)))
     if kind == "equal":
         rewards[:] = 3.7
-    rewards *= {"thousandth": 1e-5, "million": 1e4}.get(kind, 1.0)
+    rewards = rewards * {"thousandth": 1e-5, "million": 1e4}.get(kind, 1.0)
     features, unit = gate_features(contexts), spread(rewards)
     sprl, max_kl = method == "sprl", float(random.choice([0.25, 0.4, 0.5]))
     alpha = unit * random.choice([0.0, 4e-4, 0.05]) * random.uniform(0.5, 2)
@@ -230,17 +233,24 @@ def _round(problem: DualProblem, x: Vector) -> tuple[Vector, float]:
 
 
 def _newton(problem: DualProblem, x: Vector) -> Vector:
-    """Returns the minimiser near x; a multiplier that a step would take below its bound goes to the bound."""
-    count = problem.num_multipliers
-    for _ in range(6):
-        gradient, hessian = problem.value_and_gradient(x)[1], problem.hessian(x)
-        step = np.append(x[:count] - FLOOR, np.zeros(x.size - count))
-        free = np.append((x[:count] > 1.001 * FLOOR) | (gradient[:count] < 0), np.ones(x.size - count, bool))
-        for _ in range(count + 1):
-            rest = gradient[free] - hessian[np.ix_(free, ~free)] @ step[~free]
-            step[free] = np.linalg.solve(hessian[np.ix_(free, free)], rest)
-            below = free & np.append(x[:count] - step[:count] < FLOOR, np.zeros(x.size - count, bool))
-            step[:count] = np.minimum(step[:count], x[:count] - FLOOR)
-            free &= ~below
-        x = x - step
+    """Returns the minimiser near x; steps that lead to a higher value are halved."""
+    for _ in range(NEWTON_STEPS):
+        step, value = _newton_step(problem, x), problem.value_and_gradient(x)[0]
+        halvings = (x - step / 2**k for k in range(20))
+        x = next((new for new in halvings if problem.value_and_gradient(new)[0] <= value + 1e-14 * (1 + abs(value))), x)
     return x
+
+
+def _newton_step(problem: DualProblem, x: Vector) -> Vector:
+    """Returns what to subtract from x; a multiplier that would go below its bound goes to the bound."""
+    count = problem.num_multipliers
+    gradient, hessian = problem.value_and_gradient(x)[1], problem.hessian(x)
+    step = np.append(x[:count] - FLOOR, np.zeros(x.size - count))
+    free = np.append((x[:count] > 1.001 * FLOOR) | (gradient[:count] < 0), np.ones(x.size - count, bool))
+    for _ in range(count + 1):
+        rest = gradient[free] - hessian[np.ix_(free, ~free)] @ step[~free]
+        step[free] = np.linalg.solve(hessian[np.ix_(free, free)], rest)
+        below = step[:count] > x[:count] - FLOOR
+        step[:count] = np.minimum(step[:count], x[:count] - FLOOR)
+        free[:count] &= ~below
+    return step

@@ -5,6 +5,8 @@ dual of that iteration was minimised for, in single precision as it was computed
 the contexts.
 """
 
+from typing import Any
+
 import jax
 import numpy as np
 
@@ -51,7 +53,8 @@ def main() -> None:
         dual for setting in ("precision", "global") for method in ("sprl", "creps") for dual in record(setting, method)
     ]
     RECORDED.parent.mkdir(exist_ok=True)
-    np.savez_compressed(RECORDED, **{name: np.stack([dual[name] for dual in duals]) for name in duals[0]})
+    columns: Any = {name: np.stack([dual[name] for dual in duals]) for name in duals[0]}
+    np.savez_compressed(RECORDED, **columns)
     print(f"{len(duals)} duals, {RECORDED.stat().st_size / 1e6:.2f} MB")
 
 

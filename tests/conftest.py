@@ -8,7 +8,6 @@ import pytest
 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "jax"))
 os.environ.setdefault("MPLBACKEND", "agg")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # SciPy's small problems are many times faster so on busy cores
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import jax

@@ -18,6 +18,7 @@ from benchmarks.paper import (
     figure_gate_success,
     figure_point_mass,
     figure_regularizer,
+    figure_sprl_point_mass,
     figure_trade_off,
     table_1,
     table_2,
@@ -37,6 +38,7 @@ _MODULES = (
     figure_ball_catching,
     figure_gate,
     figure_gate_success,
+    figure_sprl_point_mass,
     figure_regularizer,
     figure_gate_reward_landscape,
 )

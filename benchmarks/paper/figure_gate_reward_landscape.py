@@ -37,12 +37,13 @@ hardly any sample hits.
 
 def report(runs: Runs, results: Path) -> str:
     """Draws the picture, writes its caption, and returns it; ``runs`` is what other experiments have, and not used."""
-    save(landscape_figure([_slice(size) for size in SIZES]), results / "pictures" / NAME / "landscape.png")
+    save(landscape_figure([slice_of(size) for size in SIZES]), results / "pictures" / NAME / "landscape.png")
     (results / f"{NAME}.md").write_text(CAPTION, encoding="utf-8")
     return CAPTION
 
 
-def _slice(size: float) -> Slice:
+def slice_of(size: float) -> Slice:
+    """Returns rewards and paths for a gate with an opening of this size, m."""
     task, context = Gate("precision"), (POSITION, size / 2)
     set_points = jnp.linspace(LOWEST, HIGHEST, NUM_POINTS)
     keys = jax.random.split(jax.random.key(0), (NUM_POINTS, NUM_ROLLOUTS))

@@ -77,17 +77,17 @@ class Runs:
 
 def as_peer_state(state: State) -> peer.State:
     """Returns the peer's state that is equal to one of ours."""
-    state = jax.tree.map(lambda leaf: np.asarray(leaf, float), state)
-    iteration, buffer = int(state.iteration), state.buffer
+    double: Any = jax.tree.map(lambda leaf: np.asarray(leaf, float), state)
+    iteration, buffer = int(state.iteration), double.buffer
     batches = [
         peer.Batch(buffer.contexts[i], buffer.thetas[i], buffer.features[i], buffer.rewards[i])
         for i in (np.arange(peer.BUFFER_SIZE) + iteration) % peer.BUFFER_SIZE  # the oldest first
     ]
     return peer.State(
-        gain=state.policy.gain,
-        covariance=state.policy.chol @ state.policy.chol.T,
-        context_mean=state.contexts.mean,
-        context_covariance=state.contexts.chol @ state.contexts.chol.T,
+        gain=double.policy.gain,
+        covariance=double.policy.chol @ double.policy.chol.T,
+        context_mean=double.contexts.mean,
+        context_covariance=double.contexts.chol @ double.contexts.chol.T,
         buffer=deque(batches, maxlen=peer.BUFFER_SIZE),
         iteration=iteration,
     )

@@ -21,6 +21,7 @@ LABELS: Mapping[Metric, str] = {
     "discounted_return": "reward on target tasks",
     "success_rate": "success rate on target tasks",
 }
+STEPS = 2048  # environment steps in an iteration of the step-based learners on the point mass
 DEVIATIONS = 2.0  # standard deviations that the ellipses reach
 
 
@@ -118,6 +119,51 @@ def context_ellipses(runs: Mapping[str, tuple[Run, Sequence[int]]]) -> Figure:
         axes.set_ylabel(axis_label(space.names[1], space.units[1]))
         axes.legend(handles=handles, title="iteration", loc="upper right", fontsize=9)
     return figure
+
+
+@styled
+def step_curves(panels: Mapping[str, Mapping[str, Run]]) -> Figure:
+    """Returns the discounted return on the target tasks over the environment steps: a panel a task, a curve a run.
+
+    Curves are means over the seeds, bands two standard errors.
+
+    Args:
+        panels: title of a panel -> label of a curve -> its run, nothing swept.
+    """
+    figure = Figure(figsize=(10.0, 4.2), layout="constrained")
+    row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    curves: dict[str, Line2D] = {}
+    for axes, (title, runs) in zip(row, panels.items(), strict=True):
+        for index, (label, run) in enumerate(runs.items()):
+            places, returns = returns_over_steps(run)
+            series = Series(run, run.groups()[0], label, *series_style(index, len(runs)))
+            curves.setdefault(label, draw_band(axes, series, places, statistics.two_standard_errors(returns)))
+        axes.set_title(title, loc="left")
+        axes.set_xlabel(f"environment steps [{STEPS:,}]")
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+    row[0].set_ylabel("discounted return on target tasks")
+    drawn = [run for found in panels.values() for run in found.values()]
+    caption = f"{SPREAD_LABELS['standard-error']}, {seeds_text(drawn)}"
+    figure.suptitle(caption, x=0.01, ha="left", color=NEUTRAL, fontsize=10)
+    legend_below(figure, list(curves.values()))
+    return figure
+
+
+def returns_over_steps(run: Run) -> tuple[Float[np.ndarray, " point"], Float[np.ndarray, "seed point"]]:
+    """Returns a grid of environment steps, in units of 2,048, and each seed's discounted return there.
+
+    As published, the return between two evaluations is interpolated. The grid begins where every seed has been evaluated
+    after its first iteration and ends where the first seed ends.
+    """
+    group = run.groups()[0]
+    evaluated = run.evaluation_curves("discounted_return", group)
+    steps = run.metric_curves("environment_steps", group)
+    later = evaluated.iterations > 0
+    places = steps.values[:, np.searchsorted(steps.iterations, evaluated.iterations[later])] / STEPS
+    grid = np.arange(np.ceil(places[:, 0].max()), np.floor(places[:, -1].min()) + 1)
+    returns = [np.interp(grid, x, y) for x, y in zip(places, evaluated.values[:, later], strict=True)]
+    return grid, np.array(returns)
 
 
 def context_distribution(run: Run, iteration: int) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, "dim dim"]]:

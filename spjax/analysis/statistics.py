@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Real
 from numpy.typing import ArrayLike
 from scipy import stats
 
@@ -96,7 +96,7 @@ def leaders(samples: Sequence[ArrayLike], significance: float) -> list[bool]:
 
 
 def iterations_to_threshold(
-    iterations: Int[np.ndarray, " point"], values: Float[np.ndarray, "seed point"], threshold: float
+    iterations: Real[np.ndarray, " point"], values: Float[np.ndarray, "seed point"], threshold: float
 ) -> ThresholdCrossing:
     """Returns when each seed first reached the threshold, linearly interpolated between evaluated iterations.
 

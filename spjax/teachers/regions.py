@@ -53,7 +53,7 @@ class Regions:
     @classmethod
     def whole(cls, capacity: int, dim: int) -> "Regions":
         """Returns one region, with room for `capacity`."""
-        unbounded = jnp.full((dim, capacity), jnp.finfo(jnp.float32).max)  # not inf: a run with such a state is frozen
+        unbounded = jnp.full((dim, capacity), jnp.finfo(jnp.float32).max)  # finite, as all of a run's state must be
         return cls(
             lower=unbounded.at[:, 0].multiply(-1),
             upper=unbounded,

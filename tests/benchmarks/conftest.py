@@ -4,11 +4,13 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from benchmarks.paper.cells import Cell
 from spjax.training import run_folder
+from spjax.training.config import RunConfig
 
 EVALUATED = (0.0, 0.5, 1.0)  # fractions of the iterations
 
@@ -47,8 +49,7 @@ def write_cell(
             "contexts": [[0.1] * (20 * len(config.env.context_space.names))] * len(lanes),
         }
         run_folder.write_table(folder / "evaluation" / f"{k:06d}.parquet", pa.table(columns))
-    columns = run_folder.lane_columns(lanes, 1) | {"iteration": [iteration] * len(lanes)}
-    run_folder.write_table(folder / "metrics" / f"{iteration:06d}.parquet", pa.table(columns))
+    run_folder.write_table(folder / "metrics" / f"{iteration:06d}.parquet", _metrics(config, iteration))
     if iteration == last:
         path = {"x": [[0.0, 2.5, 0.0]] * len(lanes), "y": [[3.0, 0.0, -3.0]] * len(lanes)}
         columns = (
@@ -58,3 +59,19 @@ def write_cell(
         summary = {"finished": True, "wall_seconds": wall, "compile_seconds": 9.0, "frozen": []}
         (folder / "summary.json").write_text(json.dumps(summary))
     return folder
+
+
+def _metrics(config: RunConfig, iteration: int) -> pa.Table:
+    """Returns the last row of each lane, of episodic learners every row: 1,024 steps an iteration, contexts that stay."""
+    lanes = config.lanes()
+    if not config.episodic:
+        return pa.table(run_folder.lane_columns(lanes, 1) | {"iteration": [iteration] * len(lanes)})
+    numbers = np.tile(np.arange(1, iteration + 1), len(lanes))
+    columns = {
+        **run_folder.lane_columns(lanes, iteration),
+        "iteration": numbers,
+        "environment_steps": 1024 * numbers,
+        "teacher.mean": [list(config.env.target_mean)] * len(numbers),
+        "teacher.covariance": [np.diag(config.env.target_std).ravel()] * len(numbers),
+    }
+    return pa.table(columns)

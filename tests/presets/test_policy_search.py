@@ -35,4 +35,4 @@ def test_a_run_has_the_published_distributions_and_evaluation():
     run = config("point-mass-3d", "sprl", "self-paced", None, "published", "initial")
     assert run.teacher.initial_mean == (0.0, 4.25, 2.0)
     assert run.teacher.initial_std == pytest.approx((2.0, 1.875, 1.0))
-    assert (run.num_iterations, run.evaluation_episodes) == (900, 50)
+    assert (run.num_iterations, run.evaluation_episodes) == (1000, 50)

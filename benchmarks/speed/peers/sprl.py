@@ -58,6 +58,9 @@ class Dual(NamedTuple):
     evaluations: int
 
 
+Solve = Callable[[Array, Array, Array, float], Dual]  # of rewards, features, log ratios and alpha
+
+
 def iterate(state: State, generator: np.random.Generator) -> Dual:
     """Runs one iteration, in place."""
     return learn(state, collect(state, generator))
@@ -72,8 +75,8 @@ def collect(state: State, generator: np.random.Generator) -> Batch:
     return Batch(contexts, thetas, value_features(contexts), rollout(generator, thetas, contexts))
 
 
-def learn(state: State, batch: Batch) -> Dual:
-    """Adds the batch to the buffer and updates both distributions, in place."""
+def learn(state: State, batch: Batch, solve: Solve | None = None) -> Dual:
+    """Adds the batch to the buffer and updates both distributions, in place; ``solve`` replaces `solve_dual`."""
     state.buffer.append(batch)
     samples = Batch(*(np.concatenate(parts) for parts in zip(*state.buffer, strict=True)))
     log_ratios = log_density(samples.contexts, TARGET_MEAN, TARGET_COVARIANCE)
@@ -82,7 +85,7 @@ def learn(state: State, batch: Batch) -> Dual:
     if state.iteration > K_ALPHA:
         kl = -log_ratios.mean()
         alpha = min(MAX_ALPHA, ZETA * abs(samples.rewards.mean()) / kl) if kl > 0 else MAX_ALPHA
-    dual = solve_dual(samples.rewards, samples.features, log_ratios, alpha)
+    dual = (solve or solve_dual)(samples.rewards, samples.features, log_ratios, alpha)
     policy = Part(state.gain, state.covariance, policy_features(samples.contexts), samples.thetas, dual.policy)
     contexts = Part(
         state.context_mean[:, None],
