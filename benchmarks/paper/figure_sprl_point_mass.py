@@ -55,9 +55,7 @@ def _row(env: str, label: str, run: Run) -> list[str]:
         label,
         str(len(final)),
         estimate_text(float(final.mean()), float(statistics.standard_error(final)), 2),
-        estimate_text(
-            float(np.mean(crossing.iterations)), float(statistics.standard_error(crossing.iterations)), 0
-        ),
+        estimate_text(float(np.mean(crossing.iterations)), float(statistics.standard_error(crossing.iterations)), 0),
         str(crossing.never_reached),
         "never" if whole.never_reached else f"{whole.iterations[0]:.0f}",
     ]

@@ -2,12 +2,15 @@
 
     python -m benchmarks.speed.sprl [--runs 40] [--turns 5]
 
-Trains 40 runs of SPRL on the gate ("precision") up to iterations 60 and 200. From there both sides go on by turns for a few
+Trains 40 runs of SPRL on the gate ("precision"), and stops eight times on the way. From there both sides go on by turns for a few
 iterations (100 rollouts, a buffer of 1,000 samples, 51 value features): ours all runs, the peer one of them. Ours uses one XLA
-device a core; the peer, like the published results, one process. Writes ``benchmarks/results/sprl-speed.json``.
+device a core; the peer, like the published results, one process. The peer is timed with SciPy's default tolerances, as
+published, and with tight ones, since by default L-BFGS-B stops far from the minimum; how far its sample weights are from those of
+the minimum is measured too. Writes ``benchmarks/results/sprl-speed.json``.
 """
 
 import argparse
+import copy
 import pathlib
 import statistics
 import time
@@ -21,21 +24,24 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import spjax
+from benchmarks.dual_problems import DualProblem, minimise_by_scipy
 from benchmarks.speed.peers import sprl as peer
 from spjax.analysis.results import Record, measured_here, write_records
 from spjax.episodic.base import State
 from spjax.training.program import use_all_cores
 
 RESULTS = pathlib.Path(__file__).parents[1] / "results" / "sprl-speed.json"
-STARTS = (60, 200)  # iterations trained before: while the contexts are free, and on their way to the target
-ITERATIONS = 5  # of either side in a turn
+STARTS = (20, 60, 100, 130, 160, 200, 260, 320)  # iterations trained before; alpha is 0 up to 140
+ITERATIONS = 5  # of ours and of the peer in a turn; with tight tolerances, which may take seconds, one
+SOLVERS = {"default": peer.solve_dual, "tight": peer.solve_tightly}
 
 
 class Timing(NamedTuple):
     """Milliseconds an iteration and run, one entry a turn."""
 
     ours: list[float]
-    peer: list[float]
+    default: list[float]  # of the peer
+    tight: list[float]
 
 
 class Runs:
@@ -95,17 +101,39 @@ def as_peer_state(state: State) -> peer.State:
 
 def measure(runs: Runs, turns: int) -> Timing:
     """Times both by turns; our runs go on from turn to turn, the peer takes over another one each time."""
-    timing = Timing([], [])
+    timing = Timing([], [], [])
     for turn in range(turns):
-        state, generator = runs.peer_state(turn % runs.count), np.random.default_rng(turn)
-        began = time.perf_counter()
-        for _ in range(ITERATIONS):
-            peer.iterate(state, generator)
-        timing.peer.append(1e3 * (time.perf_counter() - began) / ITERATIONS)
+        for solver, milliseconds, count in (("default", timing.default, ITERATIONS), ("tight", timing.tight, 1)):
+            state, generator = runs.peer_state(turn % runs.count), np.random.default_rng(turn)
+            began = time.perf_counter()
+            for _ in range(count):
+                peer.iterate(state, generator, SOLVERS[solver])
+            milliseconds.append(1e3 * (time.perf_counter() - began) / count)
         began = time.perf_counter()
         runs.train(ITERATIONS)
         timing.ours.append(1e3 * (time.perf_counter() - began) / ITERATIONS / runs.count)
     return timing
+
+
+def weight_errors(state: peer.State) -> dict[str, tuple[float, float]]:
+    """Returns for each solver of the peer how far its sample weights are from the minimum's, over the largest: policy, contexts."""
+    errors: dict[str, tuple[float, float]] = {}
+    for name, solve in SOLVERS.items():
+
+        def compared(*problem: Any, name: str = name, solve: peer.Solve = solve) -> peer.Dual:
+            theirs, exact = solve(*problem), _exact_weights(*problem)
+            pairs = zip((theirs.policy, theirs.context), exact, strict=True)
+            policy, contexts = (float(np.abs(a - b).max() / b.max()) for a, b in pairs)
+            errors[name] = (policy, contexts)
+            return theirs
+
+        peer.iterate(copy.deepcopy(state), np.random.default_rng(0), compared)
+    return errors
+
+
+def _exact_weights(rewards: Any, features: Any, log_ratios: Any, alpha: float) -> Any:
+    problem = DualProblem(rewards, features, log_ratios, None, alpha, peer.MAX_KL, peer.RIDGE)
+    return problem.weights(minimise_by_scipy(problem).exact)
 
 
 def main() -> None:
@@ -124,19 +152,22 @@ def main() -> None:
         runs.train(start - done)
         timing = measure(runs, arguments.turns)
         done = start + ITERATIONS * arguments.turns
-        ratios = [theirs / ours for ours, theirs in zip(*timing, strict=True)]
-        ours, theirs = statistics.median(timing.ours), statistics.median(timing.peer)
-        print(
-            f"from iteration {start}: ours {ours:.2f} ms an iteration and run, NumPy and SciPy {theirs:.1f} ms, ",
-            end="",
-        )
-        print(f"ratio {statistics.median(ratios):.0f} (median of turns, from {min(ratios):.0f} to {max(ratios):.0f})")
-        for metric, values in (
-            ("spjax: ms an iteration and run", timing.ours),
-            ("NumPy and SciPy: ms an iteration and run", timing.peer),
-            ("ratio a run", ratios),
-        ):
-            records.append(_record(start, metric, values, compile_seconds, command))
+        errors = weight_errors(runs.peer_state(0))
+        records.append(_record(start, "spjax: ms an iteration and run", timing.ours, compile_seconds, command))
+        print(f"from iteration {start}: ours {statistics.median(timing.ours):.2f} ms an iteration and run")
+        for solver, theirs in (("default", timing.default), ("tight", timing.tight)):
+            ratios = [a / b for a, b in zip(theirs, timing.ours, strict=True)]
+            print(
+                f"    SciPy, {solver} tolerances: {statistics.median(theirs):.1f} ms, {statistics.median(ratios):.0f} times as long "
+                f"(turns {min(ratios):.0f} to {max(ratios):.0f}), weights off by {errors[solver][0]:.1e} of the largest for "
+                f"the policy, {errors[solver][1]:.1e} for the contexts"
+            )
+            for metric, values in (
+                ("ms an iteration and run", theirs),
+                ("ratio a run", ratios),
+                ("error of the weights of policy and contexts", list(errors[solver])),
+            ):
+                records.append(_record(start, f"SciPy, {solver}: {metric}", values, compile_seconds, command))
     write_records(RESULTS, records)
 
 

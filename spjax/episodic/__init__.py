@@ -4,5 +4,6 @@ from spjax.episodic.base import EpisodicLearner
 from spjax.episodic.cma_es import CMAES
 from spjax.episodic.features import Polynomial, RadialBasis
 from spjax.episodic.learners import CREPS, SPRL
+from spjax.episodic.promp import ProMP
 
-__all__ = ["CMAES", "CREPS", "SPRL", "EpisodicLearner", "Polynomial", "RadialBasis"]
+__all__ = ["CMAES", "CREPS", "SPRL", "EpisodicLearner", "Polynomial", "ProMP", "RadialBasis"]

@@ -92,8 +92,3 @@ def _teacher(task: Gate, agent: str, teacher: str, article: bool) -> Any:
             goals, history = history, goals
         return SAGGRIAC(max_goals=goals, max_history=history)
     return TargetContexts()
-
-
-def gate(setting="precision", method="sprl", variant="published"):  # placeholder for helpers, to be removed
-    found = config(f"gate-{setting}", method, "self-paced" if method == "sprl" else "default", None, variant, "initial")
-    return found.agent, found.env

@@ -1,4 +1,4 @@
-"""Every learner and every teacher: a lane is the single run, and a resumed run is the undisturbed one, of robots too."""
+"""Every learner, and every teacher that has a state: a lane is the single run, and a resumed run is the undisturbed one."""
 
 import dataclasses
 
@@ -39,8 +39,6 @@ METHODS = [
     ("sac", "goal-gan", None),
     ("ppo", "self-paced-gaussian", None),
     ("sac", "self-paced", "bound"),
-    ("trpo", "default", None),
-    ("sac", "random", None),
 ]
 
 
