@@ -23,8 +23,8 @@ NOTES = """
 Medians over the runs, in brackets the 10 % and 90 % quantiles: reward and successes of 100 rollouts in target contexts at the
 end of the training (CMA-ES: at the mean of the target, where it learns), and the iterations until 95 % of SPRL's median reward
 at the end, interpolated between evaluations; in brackets the runs that never get there, which count as the last iteration. An
-iteration has 100 rollouts. The paper has no CMA-ES in the global setting. Times are those of all runs of a method together
-in one program, compiling included.
+iteration has 100 rollouts. CMA-ES in the global setting, which learns the gate in the middle alone, is not in the paper. Times
+are those of all runs of a method together in one program, compiling included.
 """
 
 

@@ -30,6 +30,7 @@ def finished(env: str, runs: Runs, methods: Sequence[EpisodicMethod] = METHODS) 
 
 
 def panels(runs: Runs) -> dict[str, Mapping[EpisodicMethod, Run]]:
-    """Returns what is finished in each setting that has something finished, by the title of its panel."""
-    found = {title: finished(env, runs) for env, title in ENVS.items()}
+    """Returns what is finished and in the paper, in each setting that has such a thing, by the title of its panel."""
+    printed = {env: [method for method in METHODS if cell_of(env, method).curriculum.in_paper] for env in ENVS}
+    found = {title: finished(env, runs, printed[env]) for env, title in ENVS.items()}
     return {title: methods for title, methods in found.items() if methods}

@@ -116,7 +116,7 @@ def measure(runs: Runs, turns: int) -> Timing:
 
 
 def weight_errors(state: peer.State) -> dict[str, tuple[float, float]]:
-    """Returns for each solver of the peer how far its sample weights are from the minimum's, over the largest: policy, contexts."""
+    """Returns for each solver of the peer how far its sample weights are from the minimum's, over the largest of each kind."""
     errors: dict[str, tuple[float, float]] = {}
     for name, solve in SOLVERS.items():
 
@@ -158,8 +158,8 @@ def main() -> None:
         for solver, theirs in (("default", timing.default), ("tight", timing.tight)):
             ratios = [a / b for a, b in zip(theirs, timing.ours, strict=True)]
             print(
-                f"    SciPy, {solver} tolerances: {statistics.median(theirs):.1f} ms, {statistics.median(ratios):.0f} times as long "
-                f"(turns {min(ratios):.0f} to {max(ratios):.0f}), weights off by {errors[solver][0]:.1e} of the largest for "
+                f"    SciPy, {solver} tolerances: {statistics.median(theirs):.1f} ms, {statistics.median(ratios):.0f} times "
+                f"as long (turns {min(ratios):.0f} to {max(ratios):.0f}), weights off by {errors[solver][0]:.1e} of the largest for "
                 f"the policy, {errors[solver][1]:.1e} for the contexts"
             )
             for metric, values in (

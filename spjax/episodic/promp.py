@@ -36,7 +36,9 @@ class ProMP:
         values, rates = self.bases(phase), -self._offsets(phase) / self.variance
         return values * (rates - (values * rates).sum(axis=1, keepdims=True))
 
-    def positions(self, weights: Float[Array, "basis joint"], phase: Float[Array, " time"]) -> Float[Array, "time joint"]:
+    def positions(
+        self, weights: Float[Array, "basis joint"], phase: Float[Array, " time"]
+    ) -> Float[Array, "time joint"]:
         """Returns the trajectory, in the unit of the weights."""
         return self.bases(phase) @ weights
 
