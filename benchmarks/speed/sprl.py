@@ -159,8 +159,8 @@ def main() -> None:
             ratios = [a / b for a, b in zip(theirs, timing.ours, strict=True)]
             print(
                 f"    SciPy, {solver} tolerances: {statistics.median(theirs):.1f} ms, {statistics.median(ratios):.0f} times "
-                f"as long (turns {min(ratios):.0f} to {max(ratios):.0f}), weights off by {errors[solver][0]:.1e} of the largest for "
-                f"the policy, {errors[solver][1]:.1e} for the contexts"
+                f"as long (turns {min(ratios):.0f} to {max(ratios):.0f}), weights off by {errors[solver][0]:.1e} of the "
+                f"largest for the policy, {errors[solver][1]:.1e} for the contexts"
             )
             for metric, values in (
                 ("ms an iteration and run", theirs),

@@ -62,7 +62,7 @@ def learning_curve(
         published = PAPER.get(series.run.config.method)
         if published and metric == "discounted_return" and not series.group.settings:
             _draw_paper(axes, series, published.final)
-    axes.set_ylabel(METRIC_LABELS[metric])
+    axes.set_ylabel(metric_label(runs, metric))
     axes.set_ylim(bottom=min(0.0, axes.dataLim.y0))
     if metric == "success_rate":
         axes.set_ylim(-0.02, 1.02)
@@ -145,6 +145,12 @@ def _draw_paper(axes: Axes, series: Series, paper: Estimate) -> None:
         clip_on=False,
         label=f"paper after {NUM_ITERATIONS[series.run.config.env]}: {paper.mean:.2f} ± {paper.standard_error:.2f}",
     )
+
+
+def metric_label(runs: Sequence[Run], metric: Metric) -> str:
+    """Returns the label of the vertical axis; a rollout of an episodic learner has one reward."""
+    episodic = all(run.config.rollouts_per_iteration for run in runs)
+    return "reward on target tasks" if episodic and metric == "discounted_return" else METRIC_LABELS[metric]
 
 
 def iterations_label(runs: Sequence[Run]) -> str:

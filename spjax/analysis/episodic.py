@@ -11,16 +11,12 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 
 from spjax.analysis import statistics
-from spjax.analysis.curves import SPREAD_LABELS, Metric, Series, draw_band, seeds_text
+from spjax.analysis.curves import SPREAD_LABELS, Metric, Series, draw_band, metric_label, seeds_text
 from spjax.analysis.run import Run
 from spjax.analysis.snapshots import draw_bounds
 from spjax.analysis.style import MARK, NEUTRAL, PALETTE, axis_label, legend_below, series_style, styled
 
 ROLLOUTS = 100  # in an iteration of the gate's experiments
-LABELS: Mapping[Metric, str] = {
-    "discounted_return": "reward on target tasks",
-    "success_rate": "success rate on target tasks",
-}
 STEPS = 2048  # environment steps in an iteration of the step-based learners on the point mass
 DEVIATIONS = 2.0  # standard deviations that the ellipses reach
 
@@ -83,7 +79,7 @@ def quantile_curves(panels: Mapping[str, Mapping[EpisodicMethod, Run]], metric: 
         axes.set_title(title, loc="left")
         axes.set_xlabel(f"iterations of {ROLLOUTS} rollouts")
         axes.set_xlim(left=0)
-    row[0].set_ylabel(LABELS[metric])
+    row[0].set_ylabel(metric_label([run for found in panels.values() for run in found.values()], metric))
     if metric == "success_rate":
         row[0].set_ylim(-0.02, 1.02)
     drawn = [run for found in panels.values() for run in found.values()]

@@ -34,12 +34,12 @@ def plot(args: Sequence[str]) -> None:
 
 def show(args: Sequence[str]) -> None:
     """Prints what can be trained, and what was trained below runs/."""
-    about = "Print environments, agents, teachers, published experiments, and the runs below runs/."
+    about = "Print environments, agents, teachers, experiments, and the runs below runs/."
     parse("list", about, [Group("", ListFlags)], args)
     console = Console()
     for table in (_environments(), _parts()):
         console.print(table)
-    say(console, "published experiments")
+    say(console, "experiments")
     for line in _presets():
         say(console, line)
     console.print(_runs())

@@ -38,11 +38,11 @@ class PolicySearch(EpisodicTask):
 
     def __post_init__(self) -> None:
         if self.hidden < 1:
-            raise ValueError(f"task.hidden must be at least 1, got {self.hidden}")
+            raise ValueError(f"env.hidden must be at least 1, got {self.hidden}")
         if self.output not in ("linear", "tanh"):
-            raise ValueError(f'task.output must be "linear" or "tanh", got {self.output!r}')
+            raise ValueError(f'env.output must be "linear" or "tanh", got {self.output!r}')
         if not 0 < self.discount <= 1:
-            raise ValueError(f"task.discount must lie in (0, 1], got {self.discount}")
+            raise ValueError(f"env.discount must lie in (0, 1], got {self.discount}")
         if not isinstance(envs.make(self.env_name), Env):
             raise ValueError(f"policies are searched for in step-based tasks, and {self.env_name!r} is an episodic one")
 

@@ -47,6 +47,9 @@ class Teacher(abc.ABC):
         """Returns the contexts of one iteration of an episodic learner, which runs them all at once, and their tickets."""
         return jax.vmap(lambda k: self.sample(state, k, space))(jax.random.split(key, count)), ()
 
+    def check_batch(self, count: int) -> None:  # noqa: B027
+        """Checks whether `batch` can make so many contexts; raises ValueError with one clear sentence. Most can."""
+
     @abc.abstractmethod
     def update(self, state: Any, key: Array, episodes: Episodes, value: Value) -> tuple[Any, Any]:
         """Returns the state after one iteration's finished episodes, and a pytree of metrics.

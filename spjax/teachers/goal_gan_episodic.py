@@ -117,6 +117,15 @@ class EpisodicGoalGAN(GANTeacher):
         for field in ("history", "train_every"):
             check_whole(field, getattr(self, field), 1)
 
+    def check_batch(self, count: int) -> None:
+        """Checks that there are contexts to play twice, and room for their labels."""
+        _, proposed, _ = composition(count)
+        if self.history * proposed > self.label_capacity:
+            raise ValueError(
+                f"teacher.label_capacity must be at least {self.history * proposed} for the labels of {self.history} "
+                f"iterations with {count} rollouts, got {self.label_capacity}"
+            )
+
     def _replay(self, successes: Successes, key: Array, space: ContextSpace, count: int) -> Float[Array, "count dim"]:
         """Returns contexts of the success buffer with noise, and uniform ones in place of those that it lacks."""
         key_row, key_noise, key_uniform = jax.random.split(key, 3)

@@ -90,6 +90,8 @@ class RunConfig:
             agent, teacher = self._with_settings(lane.settings)
             agent.check()
             teacher.check(self.env.context_space)
+            if isinstance(teacher, teachers.Teacher) and self.episodic:
+                teacher.check_batch(agent.num_rollouts(self.env))
         target = teachers.Target(*self.target)
         target.check(self.env.context_space)
         if self.episodic and self.hold_position:

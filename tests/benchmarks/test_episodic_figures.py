@@ -11,6 +11,7 @@ from benchmarks.paper.blocks import blocks_of
 from benchmarks.paper.gate import CELLS
 from benchmarks.paper.records import Runs, finished_runs
 from benchmarks.paper.runner import Plan
+from spjax.analysis.curves import learning_curve
 from spjax.analysis.episodic import context_distribution, returns_over_steps, rollout_iterations
 from spjax.analysis.results import read_records
 from spjax.analysis.run import load_run
@@ -67,6 +68,12 @@ def test_the_table_has_medians_quantiles_and_iterations_to_the_best_methods_rewa
     assert (tmp_path / "results" / "pictures" / "figure-gate" / "contexts.png").is_file()
     figure_gate_success.report(runs_of("gate-global_sprl_self-paced"), tmp_path / "results")
     assert (tmp_path / "results" / "pictures" / "figure-gate-success" / "success.png").is_file()
+
+
+def test_an_episodic_learner_has_a_reward_and_iterations_without_a_number_of_steps(make_cell: MakeCell) -> None:
+    run = load_run(make_cell(BY_NAME["gate-precision_sprl_self-paced"], [109.0]))
+    (axes,) = learning_curve([run], ["SPRL"]).axes
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("reward on target tasks", "iterations")
 
 
 def test_nothing_is_drawn_before_something_is_finished(tmp_path: Path) -> None:

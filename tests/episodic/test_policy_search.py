@@ -147,9 +147,9 @@ def test_everything_else_is_that_of_the_step_based_task():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"hidden": 0}, "task.hidden must be at least 1, got 0"),
-        ({"output": "relu"}, "task.output must be \"linear\" or \"tanh\", got 'relu'"),
-        ({"discount": 1.5}, "task.discount must lie in (0, 1], got 1.5"),
+        ({"hidden": 0}, "env.hidden must be at least 1, got 0"),
+        ({"output": "relu"}, "env.output must be \"linear\" or \"tanh\", got 'relu'"),
+        ({"discount": 1.5}, "env.discount must lie in (0, 1], got 1.5"),
         ({"env_name": "gate-global"}, "policies are searched for in step-based tasks, and 'gate-global' is an episodic one"),
     ],
 )  # fmt: skip

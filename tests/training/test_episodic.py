@@ -113,6 +113,20 @@ def test_a_target_of_the_users_own_moves_contexts_and_evaluation(tmp_path):
     assert leaves(spjax.train(config, tmp_path / "run", progress=False))
 
 
+@pytest.mark.parametrize(
+    ("rollouts", "message"),
+    [
+        (2, "at least 3 rollouts an iteration, got 2"),
+        (200, "label_capacity must be at least 640 for the labels of 10 iterations with 200 rollouts, got 512"),
+    ],
+)
+def test_a_batch_that_a_teacher_cannot_make_is_refused_before_anything_compiles(rollouts, message):
+    config = preset("gate-precision", "creps", "goal-gan")
+    config = dataclasses.replace(config, agent=dataclasses.replace(config.agent, num_samples=rollouts))
+    with pytest.raises(ValueError, match=message):
+        config.check()
+
+
 def test_a_swept_setting_is_each_lanes_own():
     config = small("gate-precision", "sprl", "self-paced", over={"agent.kl_proportion": (0.01, 0.04)})
     config.check()

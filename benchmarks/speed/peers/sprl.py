@@ -1,9 +1,9 @@
 """Self-paced episodic reinforcement learning of Klink et al. (2021) on the gate ("precision"), in NumPy and SciPy.
 
-As the published results computed it: rollouts of a batch together, the dual by `L-BFGS-B` from scratch every iteration, the fit
-by bisection. With SciPy's default tolerances, as published, `L-BFGS-B` stops where the weights are still wrong by per cents, those
-of contexts by more; `solve_tightly` goes on until it makes no progress. Value features of a batch are computed once and kept with
-it, and the fit works on moments of the samples instead of the samples, both of which make it faster.
+As the published results computed it: rollouts of a batch together, the dual by `L-BFGS-B` from scratch every iteration, the
+fit by bisection. With SciPy's default tolerances, as published, `L-BFGS-B` stops where the weights are still wrong by per cents,
+those of contexts by more; `solve_tightly` goes on until it makes no progress. Value features of a batch are computed once and
+kept with it, and the fit works on moments of the samples instead of the samples, both of which make it faster.
 """
 
 from collections import deque
