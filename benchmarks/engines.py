@@ -5,12 +5,14 @@ second before any contact, and how often both decide alike whether a ball is cau
 """
 
 import dataclasses
+import time
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import tyro
+from flax import struct
 from jaxtyping import Array, Bool, Float
 
 from spjax import envs
@@ -20,10 +22,10 @@ from spjax.contexts import Gaussian
 RESULTS = Path(__file__).parent / "results" / "engines.json"
 STEPS = 120  # control steps a throw; by then every ball has touched something
 HALF_A_SECOND = 50  # control steps
-BATCH = 250  # throws at once: MJX comes to a standstill on CPU with a thousand or more
+BATCH = 100  # throws at once: MJX comes to a standstill on CPU with a thousand
 
 
-@dataclasses.dataclass(frozen=True)
+@struct.dataclass
 class Throws:
     """What one engine makes of all throws."""
 
@@ -81,8 +83,17 @@ def played(engine: str, count: int) -> Throws:
         return end.success, rows
 
     keys = jax.random.split(jax.random.key(0), count)
-    caught, rows = jax.tree.map(np.asarray, jax.jit(lambda keys: jax.lax.map(throw, keys, batch_size=BATCH))(keys))
-    return Throws(*rows, caught)
+    began = time.perf_counter()
+    compiled = jax.jit(jax.vmap(throw)).lower(keys[: min(BATCH, count)]).compile()
+    print(f"{engine}: compiled in {time.perf_counter() - began:.0f} s", flush=True)
+    parts = []
+    for start in range(0, count, BATCH):
+        part = np.minimum(np.arange(start, start + BATCH)[: min(BATCH, count)], count - 1)  # the last throw fills up
+        caught, rows = jax.tree.map(np.asarray, compiled(keys[part]))
+        parts.append(Throws(*rows, caught))
+        done = min(start + BATCH, count)
+        print(f"{engine}: {done} of {count} throws after {time.perf_counter() - began:.0f} s", flush=True)
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
 
 
 def _record(metric: str, values: Float[np.ndarray, " throw"]) -> Record:

@@ -137,7 +137,7 @@ def step_curves(panels: Mapping[str, Mapping[str, Run]]) -> Figure:
         axes.set_title(title, loc="left")
         axes.set_xlabel(f"environment steps [{STEPS:,}]")
         axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
+    row[0].set_ylim(bottom=0)
     row[0].set_ylabel("discounted return on target tasks")
     drawn = [run for found in panels.values() for run in found.values()]
     caption = f"{SPREAD_LABELS['standard-error']}, {seeds_text(drawn)}"

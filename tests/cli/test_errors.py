@@ -16,20 +16,26 @@ from tests.cli.conftest import P3D
     [
         (["trian"], "unknown command 'trian'; did you mean train?"),
         (["frobnicate"], "unknown command 'frobnicate'; see spjax --help"),
-        (["train"], "train needs an environment first: ball-catching or point-mass-3d or point-mass-2d"),
+        (
+            ["train"],
+            "train needs an environment first: ball-catching or gate-global or gate-precision or point-mass-3d or point-mass-2d",
+        ),
         (
             ["train", "--seeds", "2"],
-            "train needs an environment first: ball-catching or point-mass-3d or point-mass-2d",
+            "train needs an environment first: ball-catching or gate-global or gate-precision or point-mass-3d or point-mass-2d",
         ),
         (["train", "point-mass-3"], "unknown environment 'point-mass-3'; did you mean 'point-mass-3d'?"),
         (["train", P3D, "--agent", "pp"], "unknown agent 'pp'; did you mean 'ppo'?"),
-        (["train", P3D, "--agent"], "--agent needs 'ppo' or 'trpo' or 'sac', got nothing"),
+        (
+            ["train", P3D, "--agent"],
+            "--agent needs 'ppo' or 'trpo' or 'sac' or 'sprl' or 'creps' or 'cma-es', got nothing",
+        ),
         (["train", P3D, "--teacher=self-pace"], "unknown teacher 'self-pace'; did you mean 'self-paced'?"),
         (["train", P3D, "--variant", "artcle"], "unknown variant 'artcle'; did you mean 'article'?"),
         (["train", P3D, "--teacher.schedule", "bond"], "unknown schedule 'bond'; did you mean 'bound'?"),
         (
             ["train", P3D, "--teacher", "random", "--teacher.schedule", "bound"],
-            "only the self-paced teacher has a schedule, got schedule 'bound' for 'random'",
+            "only the self-paced teacher of ppo, trpo, sac has a schedule, got schedule 'bound' for ppo with 'random'",
         ),
         (
             ["train", P3D, "--agent.learning-rte", "1"],

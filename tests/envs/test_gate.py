@@ -142,6 +142,6 @@ def test_a_gate_that_does_not_exist_is_answered_in_words(arguments, message):
         Gate(**arguments)
 
 
-def test_an_unknown_episodic_task_is_answered_with_the_nearest():
-    with pytest.raises(ValueError, match=r"^unknown episodic task 'gate-precison'; did you mean 'gate-precision'\?$"):
+def test_an_unknown_gate_is_answered_with_the_nearest():
+    with pytest.raises(ValueError, match=r"^unknown environment 'gate-precison'; did you mean 'gate-precision'\?$"):
         envs.make("gate-precison")

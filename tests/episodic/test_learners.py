@@ -1,4 +1,4 @@
-"""C-REPS and SPRL on a task whose answer is known, and on the gate."""
+"""C-REPS and SPRL on a task whose answer is known."""
 
 import dataclasses
 import functools
@@ -10,12 +10,9 @@ import pytest
 
 from spjax.contexts import Gaussian
 from spjax.episodic import CREPS, SPRL
-from spjax.episodic.buffer import flatten
 from spjax.episodic.learners import alpha_of
-from spjax.presets import preset
 from spjax.solvers.augmented_lagrangian import Result
 from tests.episodic.tasks import Aim
-from tests.episodic.test_dual import compare_sprl
 
 SELF_PACED = SPRL(
     max_kl=0.3, num_samples=30, buffer_size=4, kl_proportion=0.5, offset=10, max_alpha=5.0, std_floor=(0.0,)
@@ -209,17 +206,3 @@ def test_settings_that_cannot_work_are_refused_in_words(settings, message):
     SELF_PACED.check()
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(SELF_PACED, **settings).check()
-
-
-def test_the_duals_of_a_run_on_the_gate_have_the_minima_that_scipy_finds():
-    config = preset("gate-precision", "sprl")
-    learner, task = dataclasses.replace(config.agent, offset=15), config.env
-    _, states, metrics = train(learner, task, jax.random.key(0), 30)
-    assert (metrics.dual_result == Result.CONVERGED).all()
-    densities = jax.jit(jax.vmap(lambda current, c: task.target.log_prob(c) - current.log_prob(c), in_axes=(None, 0)))
-    for t in range(2, 29, 4):  # the dual of iteration t + 1, but for its own batch
-        state = jax.tree.map(lambda leaf, t=t: leaf[t], states)
-        samples = flatten(state.buffer)
-        log_ratios = np.asarray(densities(state.contexts, samples.contexts), float)
-        rewards, features = np.asarray(samples.rewards, float), np.asarray(samples.features, float)
-        assert compare_sprl(rewards, features, log_ratios, float(metrics.curriculum.alpha[t + 1]), 0.4, 1e-5) < 1e-3

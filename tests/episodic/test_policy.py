@@ -56,7 +56,10 @@ def test_a_gaussian_over_contexts_is_the_policy_with_the_constant_feature():
 def test_the_buffer_forgets_the_oldest_batch_first():
     def batch(value):
         return Batch(
-            *(jnp.full(shape, value) for shape in ((2, 1), (2, 3), (2, 4))), jnp.full(2, value), jnp.ones(2, bool)
+            *(jnp.full(shape, value) for shape in ((2, 1), (2, 3), (2, 4))),
+            jnp.full(2, value),
+            jnp.ones(2, bool),
+            jnp.ones(2, int),
         )
 
     buffer = jax.tree.map(lambda leaf: jnp.zeros((3, *leaf.shape), leaf.dtype), batch(0.0))

@@ -65,7 +65,7 @@ def test_lanes_are_the_grid_of_settings_times_the_seeds():
         ({"variant": "papr"}, "unknown variant 'papr'; known: article, published"),
         (
             {"teacher": "random", "schedule": "bound"},
-            "only the self-paced teacher has a schedule, got schedule 'bound' for 'random'",
+            "only the self-paced teacher of ppo, trpo, sac has a schedule, got schedule 'bound' for ppo with 'random'",
         ),
     ],
 )

@@ -85,7 +85,7 @@ def test_environment_steps_are_counted_from_the_first_buffer_on(tmp_path):
 
 def test_a_rollout_is_played_with_the_path_that_its_reward_came_from(key):
     config = small("gate-precision", "sprl", "self-paced")
-    experiment = jax.tree.map(lambda leaf: leaf[0], config.experiments())
+    experiment = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), config.experiments())
     key_init, key_contexts, key_play = jax.random.split(key, 3)
     state = experiment.init(key_init)
     contexts = experiment.target_contexts(key_contexts, 64)

@@ -36,7 +36,7 @@ TEACHERS = {
 }
 METHODS = [
     ("trpo", "alp-gmm", None),
-    ("sac", "goal-gan", None),
+    ("ppo", "goal-gan", None),
     ("ppo", "self-paced-gaussian", None),
     ("sac", "self-paced", "bound"),
 ]
