@@ -79,10 +79,10 @@ def quantile_curves(panels: Mapping[str, Mapping[EpisodicMethod, Run]], metric: 
         axes.set_title(title, loc="left")
         axes.set_xlabel(f"iterations of {ROLLOUTS} rollouts")
         axes.set_xlim(left=0)
-    row[0].set_ylabel(metric_label([run for found in panels.values() for run in found.values()], metric))
+    drawn = [run for found in panels.values() for run in found.values()]
+    row[0].set_ylabel(metric_label(drawn, metric))
     if metric == "success_rate":
         row[0].set_ylim(-0.02, 1.02)
-    drawn = [run for found in panels.values() for run in found.values()]
     figure.suptitle(f"{SPREAD_LABELS['quantiles']}, {seeds_text(drawn)}", x=0.01, ha="left", color=NEUTRAL, fontsize=10)
     legend_below(figure, [curves[method] for method in METHODS if method in curves])
     return figure
