@@ -20,6 +20,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int
 
@@ -149,8 +150,8 @@ def _cma_es(population_size: int, num_parameters: int) -> tuple[Any, Any]:
     from evosax.algorithms import CMA_ES  # an optional extra
 
     with jax.ensure_compile_time_eval():
-        strategy = CMA_ES(population_size, jnp.zeros(num_parameters), fitness_shaping_fn=_weights_in_order)
-        return strategy, strategy.default_params
+        strategy = CMA_ES(population_size, np.zeros(num_parameters, np.float32), fitness_shaping_fn=_weights_in_order)
+        return strategy, jax.device_get(strategy.default_params)  # on the host: it may be traced for other devices next
 
 
 def _weights_in_order(

@@ -32,6 +32,12 @@ def trained_and_resumed(config, tmp_path):
     return undisturbed
 
 
+def check_lanes_and_resume(config, tmp_path):
+    """Asserts that a resumed run is the undisturbed one, and the second of its two lanes the single run, seed 2."""
+    for a, b in zip(trained_and_resumed(config, tmp_path), single_lane(config, 2), strict=True):
+        np.testing.assert_array_equal(a[1], b[0])
+
+
 def single_lane(config, seed):
     """Returns the leaves of the state after four iterations of one seed alone."""
     single = Program.of(dataclasses.replace(config, seeds=(seed,)).experiments())

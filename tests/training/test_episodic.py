@@ -13,7 +13,7 @@ import spjax
 from spjax.presets import preset
 from spjax.training.program import Program
 from spjax.training.run_folder import read_config, write_config
-from tests.training.runs import leaves, single_lane, trained_and_resumed
+from tests.training.runs import check_lanes_and_resume, leaves
 
 TRAINED = [
     ("gate-precision", "sprl", "self-paced"),
@@ -50,10 +50,7 @@ def small(env, agent, teacher, **changes):
 
 @pytest.mark.parametrize(("env", "agent", "teacher"), TRAINED)
 def test_a_lane_is_the_single_run_and_a_resumed_run_the_undisturbed_one(env, agent, teacher, tmp_path):
-    config = small(env, agent, teacher)
-    undisturbed = trained_and_resumed(config, tmp_path)
-    for a, b in zip(undisturbed, single_lane(config, 2), strict=True):
-        np.testing.assert_array_equal(a[1], b[0])
+    check_lanes_and_resume(small(env, agent, teacher), tmp_path)
 
 
 @pytest.mark.parametrize(("env", "agent", "teacher"), METHODS)

@@ -2,14 +2,13 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 
 import spjax
 from spjax.agents import SAC, TRPO
 from spjax.training.run_folder import read_config, write_config
 from tests.training.conftest import TINY, tiny
-from tests.training.runs import single_lane, trained_and_resumed
+from tests.training.runs import check_lanes_and_resume, trained_and_resumed
 
 AGENTS = {
     "ppo": TINY,
@@ -57,10 +56,7 @@ def method(agent, teacher, schedule, **changes):
 
 @pytest.mark.parametrize(("agent", "teacher", "schedule"), METHODS)
 def test_a_lane_is_the_single_run_and_a_resumed_run_the_undisturbed_one(agent, teacher, schedule, tmp_path):
-    config = method(agent, teacher, schedule)
-    undisturbed = trained_and_resumed(config, tmp_path)
-    for a, b in zip(undisturbed, single_lane(config, 2), strict=True):
-        np.testing.assert_array_equal(a[1], b[0])
+    check_lanes_and_resume(method(agent, teacher, schedule), tmp_path)
 
 
 def test_a_resumed_run_of_a_simulated_robot_is_the_undisturbed_one(tmp_path):
