@@ -22,7 +22,7 @@ from spjax.contexts import Gaussian
 RESULTS = Path(__file__).parent / "results" / "engines.json"
 STEPS = 120  # control steps a throw; by then every ball has touched something
 HALF_A_SECOND = 50  # control steps
-BATCH = 100  # throws at once: MJX comes to a standstill on CPU with a thousand
+BATCH = 100  # throws at once
 
 
 @struct.dataclass
@@ -84,7 +84,9 @@ def played(engine: str, count: int) -> Throws:
 
     keys = jax.random.split(jax.random.key(0), count)
     began = time.perf_counter()
-    compiled = jax.jit(jax.vmap(throw)).lower(keys[: min(BATCH, count)]).compile()
+    compiled = (
+        jax.jit(jax.vmap(throw), compiler_options=env.compiler_options).lower(keys[: min(BATCH, count)]).compile()
+    )
     print(f"{engine}: compiled in {time.perf_counter() - began:.0f} s", flush=True)
     parts = []
     for start in range(0, count, BATCH):

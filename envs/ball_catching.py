@@ -54,6 +54,11 @@ class BallCatching(Env):
     ends = ("missed", "caught")
     trail = "ball"
 
+    @property
+    def compiler_options(self) -> dict[str, bool]:
+        """Those of the physics engine."""
+        return self._physics.compiler_options
+
     def __post_init__(self) -> None:
         if self.normal not in ("third-row", "axis"):
             raise ValueError(f"env.normal must be third-row or axis, got {self.normal!r}")

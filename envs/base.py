@@ -47,6 +47,11 @@ class Task(abc.ABC):
     ends: tuple[str, str] = ("failure", "success")  # what films call an episode's end
     trail: str | None = None  # the geom of the scene whose way films in space show
 
+    @property
+    def compiler_options(self) -> dict[str, bool]:
+        """Options for ``jax.jit`` that programs around this task need to be fast."""
+        return {}
+
     @abc.abstractmethod
     def scenery(self, context: tuple[float, ...]) -> list[list[tuple[float, float]]]:
         """Returns the polylines (walls) that pictures of trajectories show for one context."""

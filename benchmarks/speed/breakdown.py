@@ -58,7 +58,7 @@ def _learn(experiment: Experiment, state: RunState) -> Any:
         experiment.env,
         jax.random.fold_in(state.key, state.iteration),
         state.slots,
-        lambda key: experiment.teacher.sample(state.teacher_state, key, experiment.env.context_space),
+        lambda key, last: experiment.teacher.assign(state.teacher_state, key, experiment.env.context_space, last),
     )
     return agent_state, episodes
 

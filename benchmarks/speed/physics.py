@@ -74,7 +74,8 @@ def _compiled(engine: str, size: int, steps: int) -> tuple[Run, float]:
     physics = make(scenes.SCENE, engine)
     states = thrown_balls(physics, jax.random.key(0), size)
     start = time.perf_counter()
-    compiled = jax.jit(lambda states: rollout(physics, states, steps)).lower(states).compile()
+    jitted = jax.jit(lambda states: rollout(physics, states, steps), compiler_options=physics.compiler_options)
+    compiled = jitted.lower(states).compile()
     return lambda: jax.block_until_ready(compiled(states)), time.perf_counter() - start
 
 

@@ -44,6 +44,11 @@ class Physics(abc.ABC):
         """Seconds of a control step."""
         return self.compiled.scene.substeps * float(self.compiled.model.opt.timestep)
 
+    @property
+    def compiler_options(self) -> dict[str, bool]:
+        """Options for ``jax.jit`` that programs around this engine need to be fast."""
+        return {}
+
     def reset(
         self,
         qpos: Float[Array, " nq"],

@@ -1,7 +1,6 @@
 """The engine for accelerators: MuJoCo in JAX (MJX), or in Warp.
 
-On CPU it is for comparison: its constraint solver factorises matrices inside a loop, which large vmapped batches on few cores
-can bring to a standstill.
+On CPU it is for comparison.
 """
 
 import contextlib
@@ -45,6 +44,14 @@ class Mjx(Physics):
         # On no device: the engine outlives a change of devices and of precision.
         object.__setattr__(self, "model", jax.tree.map(np.asarray, model))
         object.__setattr__(self, "blank", jax.tree.map(np.asarray, blank))
+
+    @property
+    def compiler_options(self) -> dict[str, bool]:
+        """On CPU, XLA's older way of fusing: the newer one computes a chain of bodies again for each of its entries.
+
+        Arms of seven joints become a thousand times slower that way (reported as jax-ml/jax, number 33761).
+        """
+        return {"xla_cpu_use_fusion_emitters": False} if jax.default_backend() == "cpu" else {}
 
     def _check_warp(self) -> None:
         if importlib.util.find_spec("warp") is None:

@@ -59,7 +59,8 @@ class Program:
             return self._mapped(lambda *lane: _chunk(length, count, *lane))(experiments, states)
 
         count = jax.ShapeDtypeStruct((), jnp.int32)
-        compiled = jax.jit(lanes, donate_argnums=1).lower(self.experiments, self.abstract_state(), count).compile()
+        jitted = jax.jit(lanes, donate_argnums=1, compiler_options=self.experiments.env.compiler_options)
+        compiled = jitted.lower(self.experiments, self.abstract_state(), count).compile()
         return Chunk(compiled, self), time.perf_counter() - start
 
     def init(self, seeds: list[int]) -> RunState:
@@ -77,7 +78,7 @@ class Program:
 
     def on_lanes(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns the compiled function of every lane, from a function of one lane; arguments have the lane axis first."""
-        return jax.jit(self._mapped(function))
+        return jax.jit(self._mapped(function), compiler_options=self.experiments.env.compiler_options)
 
     def to_devices(self, tree: Any) -> Any:
         """Returns the lanes sharded over the devices; the last lane is repeated until they divide evenly."""

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from spjax.envs import PointMass
 
 from spjax.training import program as program_module
 from spjax.training.checkpoint import without_keys
@@ -111,3 +112,16 @@ def test_evaluation_leaves_the_state_bit_identical_and_repeats_exactly():
     states, _, second = chunk(states, 0)
     assert_same_bits(before, program.to_host(without_keys(states)))
     assert_same_bits(first, second)
+
+
+def test_the_options_that_a_task_asks_of_the_compiler_reach_it():
+    @dataclasses.dataclass(frozen=True)
+    class Demanding(PointMass):
+        @property
+        def compiler_options(self):
+            return {"xla_of_no_kind": True}
+
+    program = Program.of(tiny(env=Demanding(dimensions=2)).experiments())
+    for compile_something in (lambda: program.compile(2), lambda: program.init([1, 2, 3])):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="xla_of_no_kind"):
+            compile_something()

@@ -1,9 +1,12 @@
 """Both engines from the same start under the same controls; MJX is compiled once for all of these."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from spjax.envs import BallCatching
 from spjax.envs.physics import make
 
 from tests.envs.physics import scenes
@@ -32,7 +35,8 @@ def runs():
         physics = make(scenes.SCENE, engine)
         states = [scenes.start(physics, jnp.asarray(b), jnp.asarray(v), fields=f) for b, v, f in throws.values()]
         states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-        return jax.jit(jax.vmap(lambda state, action: scenes.follow(physics, state, action)))(states, actions)
+        follow = jax.vmap(lambda state, action: scenes.follow(physics, state, action))
+        return jax.jit(follow, compiler_options=physics.compiler_options)(states, actions)
 
     return jax.tree.map(np.asarray, (run("native"), run("mjx")))
 
@@ -70,3 +74,12 @@ def test_a_bad_control_fails_its_instance_alone_at_its_step_in_both(runs):
         np.testing.assert_array_equal(states.failed, expected)
         np.testing.assert_array_equal(states.qpos[BROKEN, :7], states.qpos[FREE, :7])
         np.testing.assert_array_equal(states.qpos[BROKEN, 7:], np.repeat(states.qpos[FREE, 6:7], STEPS - 7, axis=0))
+
+
+def test_mjx_asks_for_fast_kinematics_where_it_runs_on_cpu():
+    """XLA fuses the poses of a chain of bodies into one loop that computes them again for each entry."""
+    assert make(scenes.SCENE, "mjx").compiler_options == {"xla_cpu_use_fusion_emitters": False}
+    assert make(scenes.SCENE, "native").compiler_options == {}
+    for engine in ("native", "mjx"):
+        env = dataclasses.replace(BallCatching(), engine=engine)
+        assert env.compiler_options == env._physics.compiler_options
