@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import struct
 from jax.flatten_util import ravel_pytree
@@ -27,7 +28,7 @@ from spjax.envs.base import Env
 class TRPO(OnPolicy):
     """Settings of the learner. Static fields shape the program, the others are traced: sweeps over them never recompile."""
 
-    fisher_stride: int = struct.field(pytree_node=False, default=5)  # Fisher products on every n-th row
+    fisher_stride: int = struct.field(pytree_node=False, default=5)  # Fisher products on every n-th step of a slot
     value_batch: int = struct.field(pytree_node=False, default=128)  # rows; a last partial batch is dropped
     value_epochs: int = struct.field(pytree_node=False, default=3)
     max_kl: float = 0.01  # nats an iteration, mean over the batch
@@ -92,7 +93,7 @@ class TRPO(OnPolicy):
 
         (before, _), pullback = jax.vjp(surrogate_and_kl, start)
         (gradient,) = pullback((jnp.ones_like(before), jnp.zeros_like(before)))
-        fisher = self._fisher_product(start, unravel, env, batch.observation[:: self.fisher_stride])
+        fisher = self._fisher_product(start, unravel, env, batch.observation[self.fisher_rows()])
         direction = conjugate_gradient(fisher, gradient, self.cg_iterations)
         curvature = direction @ fisher(direction)
         usable = (curvature > 0) & jnp.isfinite(curvature)
@@ -116,6 +117,14 @@ class TRPO(OnPolicy):
         candidate, step = jax.lax.while_loop(searching, shorten, (start, first))
         step = jax.tree.map(lambda taken, none: jnp.where(step.accepted, taken, none), step, first)
         return unravel(jnp.where(step.accepted, candidate, start)), step
+
+    def fisher_rows(self) -> Int[np.ndarray, " row"]:
+        """Returns the rows of the flat batch [T * B] for Fisher products: every n-th step of each slot, the slots in turn.
+
+        Every n-th row would be the same few slots all the time where n divides B.
+        """
+        time, slot = np.divmod(np.arange(self.steps_per_iteration), self.num_envs)
+        return np.flatnonzero((slot - time) % self.fisher_stride == 0)
 
     def _fisher_product(
         self, start: Array, unravel: Callable[[Array], Any], env: Env, observation: Float[Array, "row observation"]

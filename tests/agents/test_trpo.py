@@ -114,6 +114,19 @@ def test_the_fisher_product_is_the_hessian_of_the_kl_divergence(key):
     np.testing.assert_allclose(product(vector), expected, rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.parametrize("num_envs", [1, 4, 20])
+def test_fisher_products_take_every_fifth_step_of_every_slot(num_envs):
+    agent = TRPO(num_envs=num_envs, num_steps=250)
+    time, slot = np.divmod(agent.fisher_rows(), num_envs)
+    assert len(time) == 250 * num_envs / 5
+    for one in range(num_envs):
+        steps = time[slot == one]
+        np.testing.assert_array_equal(steps, np.arange(steps[0], 250, 5))
+        assert steps[0] == one % 5
+    if num_envs < 5:  # as published: every fifth row
+        np.testing.assert_array_equal(agent.fisher_rows(), np.arange(0, 250 * num_envs, 5))
+
+
 def test_conjugate_gradient_solves_a_small_system_and_stops_at_zero(key):
     factor = jax.random.normal(key, (5, 5))
     matrix = factor @ factor.T + jnp.eye(5)
