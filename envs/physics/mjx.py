@@ -1,6 +1,7 @@
 """The engine for accelerators: MuJoCo in JAX (MJX), or in Warp.
 
-On CPU it is for comparison.
+On CPU it is for comparison: its constraint solver factorises matrices inside a loop, which batches of 2,048 on two cores bring to
+a standstill.
 """
 
 import contextlib
