@@ -1,7 +1,8 @@
 """Makes the published tables and figures again: trains what is missing, resumes what was cut, writes what is finished.
 
-Run folders are shared between tables and figures. Records (JSON), tables (Markdown) and pictures go to benchmarks/results.
-The filters choose what is trained; what is written is always everything that is finished.
+Run folders are shared between tables and figures. Records (JSON), tables (Markdown) and pictures go to benchmarks/results,
+and so do the curves of what has finished (cells/), which counts as trained from then on, on every machine; with --results
+elsewhere, everything is trained anew. The filters choose what is trained; what is written is always everything finished.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from benchmarks.paper import (
 )
 from benchmarks.paper.blocks import Block, time_left
 from benchmarks.paper.cells import Cell
+from benchmarks.paper.kept import keep
 from benchmarks.paper.records import finished_runs
 from benchmarks.paper.runner import Plan, status_lines, train
 from spjax.cli.report import frozen_lanes
@@ -46,6 +48,7 @@ EXPERIMENTS = {module.NAME: module for module in _MODULES}
 ENVS = tuple(dict.fromkeys(cell.env for module in _MODULES for cell in module.CELLS))
 AGENTS = tuple(dict.fromkeys(cell.agent for module in _MODULES for cell in module.CELLS))
 RESULTS = Path(__file__).parents[1] / "results"
+KEPT = "cells"  # folder of the results
 EXAMPLES = """examples:
   python -m benchmarks.paper table-1 table-2                          everything in both tables, 20 seeds
   python -m benchmarks.paper table-1 --agents sac --seeds 10          SAC with 10 seeds first
@@ -54,6 +57,7 @@ EXAMPLES = """examples:
   python -m benchmarks.paper figure-ball-catching --agents ppo        ball catching with PPO
   python -m benchmarks.paper figure-gate figure-gate-success          the episodic learners on the gate, 40 seeds
   python -m benchmarks.paper figure-regularizer                       a picture that needs no training
+  python -m benchmarks.paper table-2 --results mine --runs runs/mine  all of it anew, beside what is recorded
   python -m benchmarks.paper table-1 table-2 --report-only            how far everything is, and the tables of what is there
 """
 
@@ -99,8 +103,9 @@ def cells_of(names: Sequence[str]) -> list[Cell]:
 
 def _run(options: argparse.Namespace, console: Console) -> list[str]:
     """Trains and reports; returns what could not be trained."""
-    plan = Plan(cells_of(options.names), options.runs, options.seeds)
+    plan = Plan(cells_of(options.names), options.runs, options.seeds, options.results / KEPT)
     failures = _train(options, plan, console) if plan.cells else []
+    keep(plan.blocks(), options.results / KEPT)
     _report(options, plan.blocks(), console)
     return failures
 

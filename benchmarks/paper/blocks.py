@@ -1,6 +1,7 @@
 """How far a cell is: its run folders, which seeds are missing, and how long the rest will take.
 
-The first seeds of a cell are in the folder NAME; seeds added later are in folders of their own, NAME_seeds-11-20.
+The first seeds of a cell are in the folder NAME; seeds added later are in folders of their own, NAME_seeds-11-20. What has
+finished is kept beside the results as well, so that a cell that was trained on one machine is not trained again on the next.
 """
 
 import dataclasses
@@ -37,14 +38,20 @@ class Block:
         return 0.0 if self.state == "finished" else 1 - self.iteration / self.num_iterations
 
 
-def blocks_of(cell: Cell, runs: Path, num_seeds: int) -> list[Block]:
+def blocks_of(cell: Cell, runs: Path, num_seeds: int, kept: Path | None = None) -> list[Block]:
     """Returns the run folders of a cell and, if seeds of 1..num_seeds are in none of them, one still to be trained.
+
+    Args:
+        cell: the cell.
+        runs: where is trained.
+        num_seeds: how many are wanted.
+        kept: where finished run folders are kept, see `benchmarks.paper.kept`; of two folders of one name this one counts.
 
     Raises:
         ValueError: a folder cannot be read, or was trained with other settings than the cell's.
     """
-    folders = [runs / cell.name, *sorted(runs.glob(f"{cell.name}_seeds-*"))]
-    blocks = [_read(cell, folder) for folder in folders if (folder / "config.json").is_file()]
+    folders = {folder.name: folder for place in (runs, kept) if place for folder in _folders(cell, place)}
+    blocks = [_read(cell, folders[name]) for name in sorted(folders)]
     present = {seed for block in blocks for seed in block.seeds}
     missing = tuple(seed for seed in range(1, num_seeds + 1) if seed not in present)
     if missing:
@@ -52,6 +59,11 @@ def blocks_of(cell: Cell, runs: Path, num_seeds: int) -> list[Block]:
         num_iterations = cell.config(missing).num_iterations
         blocks.append(Block(cell, runs / name, missing, "to be trained", num_iterations))
     return blocks
+
+
+def _folders(cell: Cell, place: Path) -> list[Path]:
+    found = [place / cell.name, *place.glob(f"{cell.name}_seeds-*")]
+    return [folder for folder in found if (folder / "config.json").is_file()]
 
 
 def _read(cell: Cell, folder: Path) -> Block:

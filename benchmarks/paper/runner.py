@@ -18,6 +18,7 @@ class Plan:
     cells: Sequence[Cell]
     runs: Path
     num_seeds: int | None  # seeds 1..N of every cell; None for as many as were published
+    kept: Path | None = None  # where finished run folders are kept
 
     def blocks(self) -> list[Block]:
         """Returns the run folders of all cells as they are now.
@@ -25,7 +26,11 @@ class Plan:
         Raises:
             ValueError: one of them cannot be read, or was trained with other settings.
         """
-        return [block for cell in self.cells for block in blocks_of(cell, self.runs, self.num_seeds or cell.num_seeds)]
+        return [
+            block
+            for cell in self.cells
+            for block in blocks_of(cell, self.runs, self.num_seeds or cell.num_seeds, self.kept)
+        ]
 
 
 def status_lines(blocks: Iterable[Block]) -> list[str]:

@@ -1,3 +1,4 @@
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -6,8 +7,10 @@ import pytest
 import spjax
 from benchmarks.paper import __main__ as paper
 from benchmarks.paper.cells import Cell
+from benchmarks.paper.kept import keep
 from benchmarks.paper.runner import Plan, status_lines, train
 from spjax.analysis.curricula import CURRICULA
+from spjax.analysis.run import load_run
 from spjax.training.config import RunConfig
 
 MakeCell = Callable[..., Path]
@@ -111,6 +114,60 @@ def test_a_folder_of_other_settings_ends_in_one_sentence(
     make_cell(sweep, [1.0])
     assert run(tmp_path, "table-2", "--report-only") == 1
     assert "was trained with other settings (over); move it away" in capsys.readouterr().out
+
+
+def test_what_has_finished_is_kept_and_counts_on_every_machine(
+    make_cell: MakeCell, tmp_path: Path, calls: list[str]
+) -> None:
+    folder = make_cell(SPDL, [1.0, 2.0])
+    make_cell(BOUND, [1.0, 2.0], iteration=200)
+    arguments = ("table-1", "figure-point-mass", "--seeds", "2", "--only", SPDL.name)
+    assert run(tmp_path, *arguments) == 0
+    results = tmp_path / "results"
+    assert [kept.name for kept in (results / "cells").iterdir()] == [SPDL.name]
+    kept, trained = load_run(results / "cells" / SPDL.name), load_run(folder)
+    assert kept.config == trained.config
+    assert kept.summary == trained.summary
+    assert kept.evaluation.equals(trained.evaluation)
+    assert kept.metrics["iteration"].to_pylist() == [400, 400]  # lanes
+    assert kept.trajectories is not None
+    assert trained.trajectories is not None
+    assert kept.trajectories.equals(trained.trajectories)  # made up with one episode a lane
+    (results / "table-1.md").rename(tmp_path / "before.md")
+    shutil.rmtree(folder)  # another machine
+    assert run(tmp_path, *arguments) == 0
+    assert calls == []
+    assert (results / "table-1.md").read_text() == (tmp_path / "before.md").read_text()
+
+
+def test_metrics_are_kept_of_evaluated_iterations(make_cell: MakeCell, tmp_path: Path) -> None:
+    gate = next(cell for cell in paper.cells_of(["figure-gate"]) if cell.name == "gate-precision_creps_default")
+    folder = make_cell(gate, [1.0, 2.0])
+    keep(Plan([gate], tmp_path, 2).blocks(), tmp_path / "kept")
+    whole, kept = load_run(folder).metrics, load_run(tmp_path / "kept" / gate.name).metrics
+    last = max(whole["iteration"].to_pylist())
+    assert whole.num_rows == 2 * last
+    assert sorted(kept["iteration"].to_pylist()) == [last // 2, last // 2, last, last]
+
+
+def test_more_seeds_go_beside_those_that_are_kept(make_cell: MakeCell, tmp_path: Path, calls: list[str]) -> None:
+    folder = make_cell(SPDL, [1.0, 2.0])
+    keep(Plan([SPDL], tmp_path, 2).blocks(), tmp_path / "results" / "cells")
+    shutil.rmtree(folder)
+    assert run(tmp_path, "table-2", "--seeds", "3", "--only", SPDL.name) == 0
+    assert cells_trained(calls) == [f"{SPDL.name}_seeds-3-3"]
+    assert sorted(kept.name for kept in (tmp_path / "results" / "cells").iterdir()) == [
+        SPDL.name,
+        f"{SPDL.name}_seeds-3-3",
+    ]
+
+
+def test_elsewhere_everything_is_trained_anew(make_cell: MakeCell, tmp_path: Path, calls: list[str]) -> None:
+    folder = make_cell(RANDOM, [1.0])
+    keep(Plan([RANDOM], tmp_path, 1).blocks(), tmp_path / "kept")
+    shutil.rmtree(folder)
+    assert run(tmp_path, "table-1", "--seeds", "1", "--only", RANDOM.name) == 0
+    assert cells_trained(calls) == [RANDOM.name]
 
 
 def test_filters_that_let_nothing_through_end_in_one_sentence(

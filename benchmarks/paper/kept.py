@@ -1,0 +1,39 @@
+"""What is kept of finished run folders beside the results, so that tables and figures can grow from machine to machine.
+
+A kept folder is a run folder: configuration and summary, all of the evaluation, the metrics of the evaluated iterations, and
+the first of each lane's trajectories. It lacks checkpoints.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from benchmarks.paper.blocks import Block
+from spjax.analysis.run import load_run
+from spjax.training.run_folder import write_table
+
+
+def keep(blocks: Iterable[Block], kept: Path) -> None:
+    """Copies the finished ones that are not there yet; a reader sees a whole folder or none."""
+    for block in blocks:
+        copy = kept / block.folder.name
+        if block.state == "finished" and not copy.exists():
+            _copy(block.folder, copy)
+
+
+def _copy(folder: Path, copy: Path) -> None:
+    temporary = copy.with_name(f".{copy.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    run = load_run(folder)
+    last = f"{run.last_evaluated_iteration:06d}.parquet"
+    evaluated = pc.is_in(run.metrics["iteration"], value_set=pc.unique(run.evaluation["iteration"]))
+    write_table(temporary / "evaluation" / last, run.evaluation)
+    write_table(temporary / "metrics" / last, run.metrics.filter(evaluated))
+    if run.trajectories is not None:
+        write_table(temporary / "trajectories.parquet", run.trajectories.filter(pc.field("episode") == 0))
+    for name in ("config.json", "summary.json"):
+        shutil.copy(folder / name, temporary)
+    os.replace(temporary, copy)
