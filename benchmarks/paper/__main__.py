@@ -2,11 +2,14 @@
 
 Run folders are shared between tables and figures. Records (JSON), tables (Markdown) and pictures go to benchmarks/results,
 and so do the curves of what has finished (cells/), which counts as trained from then on, on every machine; with --results
-elsewhere, everything is trained anew. The filters choose what is trained; what is written is always everything finished.
+elsewhere, everything is trained anew. The filters choose what is trained; what is written is always everything finished,
+and nothing where the record already has more.
 """
 
 import argparse
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,7 +30,7 @@ from benchmarks.paper import (
 from benchmarks.paper.blocks import Block, time_left
 from benchmarks.paper.cells import Cell
 from benchmarks.paper.kept import keep
-from benchmarks.paper.records import finished_runs
+from benchmarks.paper.records import Runs, finished_runs, recorded_runs
 from benchmarks.paper.runner import Plan, status_lines, train
 from spjax.cli.report import frozen_lanes
 from spjax.training.train import Interrupted
@@ -134,13 +137,25 @@ def _report(options: argparse.Namespace, blocks: Sequence[Block], console: Conso
     """Writes and prints what is finished, and says what is not."""
     runs = finished_runs(blocks)
     for name in options.names:
-        _say(console, f"\n{name}\n\n{EXPERIMENTS[name].report(runs, options.results)}")
+        _say(console, f"\n{name}\n\n{_written(name, runs, options.results)}")
     missing = [block.folder.name for block in blocks if block.state != "finished"]
     if missing:
         _say(console, f"not finished: {', '.join(missing)}")
     for name, run in runs.items():
         if run.summary and run.summary.frozen:
             _say(console, f"{name}: {frozen_lanes(run.summary.frozen)}")
+
+
+def _written(name: str, runs: Runs, results: Path) -> str:
+    """Writes a report and returns its text; a record that has more than is finished here stays as it is."""
+    with tempfile.TemporaryDirectory() as folder:
+        text: str = EXPERIMENTS[name].report(runs, Path(folder))
+        lost = recorded_runs(results / f"{name}.json") - recorded_runs(Path(folder) / f"{name}.json")
+        if lost:
+            more = f"{len(lost)} runs that are neither here nor kept"
+            return f"{text}\n\n{name}.json records {more}, so it stays as it is; --results writes elsewhere"
+        shutil.copytree(folder, results, dirs_exist_ok=True)
+        return text
 
 
 def _say(console: Console, line: str) -> None:

@@ -1,12 +1,13 @@
 """From the finished run folders of a cell to its records, and from records to files."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.paper.blocks import Block
 from benchmarks.paper.cells import Cell
 from spjax.analysis.pool import pool
-from spjax.analysis.results import Record, records_of_run, write_records
+from spjax.analysis.results import Record, read_records, records_of_run, write_records
 from spjax.analysis.run import Run, Setting, load_run
 
 Runs = Mapping[str, Run]  # name of a cell -> its finished seeds
@@ -53,6 +54,17 @@ def final_success_rate(run: Run) -> Record:
 
 def _final(run: Run, metric: str) -> Record:
     return next(record for record in records_of_run(run, "") if record["metric"] == metric)
+
+
+def recorded_runs(file: Path) -> set[str]:
+    """Returns the runs that a file has records of, as text: task, learner, curriculum, settings, seed; none without a file."""
+    keys = ("env", "agent", "teacher", "schedule", "settings")
+    records = read_records(file) if file.is_file() else []
+    return {
+        json.dumps([seed, *(record[key] for key in keys)], sort_keys=True)
+        for record in records
+        for seed in record["seeds"]
+    }
 
 
 def write_report(results: Path, name: str, records: Sequence[Record], text: str) -> str:

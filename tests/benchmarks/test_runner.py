@@ -162,12 +162,20 @@ def test_more_seeds_go_beside_those_that_are_kept(make_cell: MakeCell, tmp_path:
     ]
 
 
-def test_elsewhere_everything_is_trained_anew(make_cell: MakeCell, tmp_path: Path, calls: list[str]) -> None:
-    folder = make_cell(RANDOM, [1.0])
-    keep(Plan([RANDOM], tmp_path, 1).blocks(), tmp_path / "kept")
-    shutil.rmtree(folder)
-    assert run(tmp_path, "table-1", "--seeds", "1", "--only", RANDOM.name) == 0
-    assert cells_trained(calls) == [RANDOM.name]
+def test_a_record_that_has_more_than_is_finished_here_stays(
+    make_cell: MakeCell, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_cell(SPDL, [1.0])
+    make_cell(RANDOM, [2.0, 3.0])
+    assert run(tmp_path, "table-1", "--report-only") == 0
+    record = tmp_path / "results" / "table-1.json"
+    before = record.read_text()
+    assert '"random"' in before
+    shutil.rmtree(tmp_path / RANDOM.name)
+    shutil.rmtree(tmp_path / "results" / "cells" / RANDOM.name)
+    assert run(tmp_path, "table-1", "--report-only") == 0
+    assert record.read_text() == before
+    assert "table-1.json records 2 runs that are neither here nor kept, so it stays" in capsys.readouterr().out
 
 
 def test_filters_that_let_nothing_through_end_in_one_sentence(
