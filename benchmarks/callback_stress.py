@@ -1,22 +1,20 @@
 """Can the physics callback lock up? ``python -m benchmarks.callback_stress`` runs it long enough to find out.
 
-Compiled rollouts of an arm with a small policy, one after another: all slots on one device, then two lanes of as many slots
-on each device, mapped one after another as a sweep does it. A lock-up ends the process with the stacks of all threads.
+Compiled rollouts of an arm with a small policy, one after another: of one lane of slots, then of two lanes for each core, as a
+sweep runs them. A lock-up ends the process with the stacks of all threads.
 """
 
 import faulthandler
+import os
 import time
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import tyro
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
 from jaxtyping import Array
 from spjax.envs.physics import Physics, PhysicsState, make
 
-from spjax.training.program import use_all_cores
+from spjax.training.lanes import Calls, Compiled, Lanes
 from tests.envs.physics import scenes
 
 PATIENCE = 120  # s without a finished rollout
@@ -30,20 +28,17 @@ def main(rollouts: int = 1000, slots: int = 800, steps: int = 2) -> None:
         slots: instances that a callback steps together.
         steps: control steps a rollout.
     """
-    use_all_cores()
     physics = make(scenes.SCENE, "native")
-    mesh = Mesh(np.asarray(jax.devices()), ("lanes",))
-    lanes = jax.vmap(lambda key: thrown_balls(physics, key, slots))(jax.random.split(jax.random.key(0), 2 * mesh.size))
 
     def lane(states: PhysicsState) -> PhysicsState:
         return rollout(physics, states, steps)
 
-    mapped = jax.shard_map(
-        lambda lanes: jax.lax.map(lane, lanes), mesh=mesh, in_specs=P("lanes"), out_specs=P("lanes"), check_vma=False
-    )
-    _repeat("one device", jax.jit(lane), jax.tree.map(lambda leaf: leaf[0], lanes), rollouts)
-    lanes = jax.device_put(lanes, NamedSharding(mesh, P("lanes")))
-    _repeat(f"two lanes on each of {mesh.size} devices", jax.jit(mapped), lanes, rollouts)
+    for count in (1, 2 * (os.cpu_count() or 1)):
+        layout = Calls(count)
+        physics.share_cores(layout.workers[0])
+        keys = jax.random.split(jax.random.key(0), count)
+        lanes = layout.to_devices(jax.vmap(lambda key: thrown_balls(physics, key, slots))(keys))
+        _repeat(f"{count} lanes on {layout.workers[0]} cores", layout.compile(lane, (lanes,)), lanes, rollouts)
 
 
 def rollout(physics: Physics, states: PhysicsState, steps: int) -> PhysicsState:
@@ -66,13 +61,13 @@ def thrown_balls(physics: Physics, key: Array, slots: int) -> PhysicsState:
     return jax.vmap(lambda velocity: scenes.start(physics, jnp.asarray([1.5, 0.0, 1.0]), velocity))(velocities)
 
 
-def _repeat(name: str, function: jax.stages.Wrapped, states: PhysicsState, rollouts: int) -> None:
+def _repeat(name: str, function: Compiled, lanes: Lanes, rollouts: int) -> None:
     start = time.perf_counter()
     for count in range(rollouts):
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
-        after = jax.block_until_ready(function(states))
+        after = function(lanes)
         faulthandler.cancel_dump_traceback_later()
-        if bool(after.failed.any()):
+        if any(bool(lane.failed.any()) for lane in after):
             raise RuntimeError(f"rollout {count} has failed instances")
     print(f"{name}: {rollouts} rollouts in {time.perf_counter() - start:.0f} s", flush=True)
 

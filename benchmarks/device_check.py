@@ -18,7 +18,7 @@ from benchmarks.context_problems import NASTY, ContextProblem, make_problem
 from spjax.analysis.results import Record, measured_here, write_records
 from spjax.contexts import Gaussian
 from spjax.self_paced.context_update import update_context
-from spjax.training.program import Program, use_all_cores
+from spjax.training.program import Program
 
 RESULTS = Path(__file__).parent / "results" / "device-check.json"
 COMMAND = "make device-check"
@@ -30,7 +30,6 @@ SOLVES = (1_000, 16_384)
 
 def main() -> None:
     """Measures, prints and writes the records; says so where there is no accelerator."""
-    use_all_cores()
     if jax.devices()[0].platform == "cpu":
         print(json.dumps({"device": device(), "note": "no accelerator: JAX sees only the CPU; nothing was measured"}))
         return

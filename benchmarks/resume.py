@@ -16,7 +16,6 @@ import numpy as np
 import tyro
 
 from spjax.analysis.results import measured_here, write_records
-from spjax.training.checkpoint import without_keys
 from spjax.training.train import restore
 
 RESULTS = Path(__file__).parent / "results" / "resume.json"
@@ -90,7 +89,7 @@ def _iteration(folder: Path) -> int:
 
 def _leaves(folder: Path) -> list[np.ndarray]:
     _, program, states = restore(folder)
-    return jax.tree.leaves(program.to_host(without_keys(states)))
+    return jax.tree.leaves(program.to_host(states))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import tyro
 import spjax
 from spjax.analysis.results import Record, measured_here, write_records
 from spjax.training.experiment import Experiment, RunState
-from spjax.training.program import Program, use_all_cores
+from spjax.training.program import Program
 
 RESULTS = Path(__file__).parents[1] / "results" / "breakdown.json"
 REPETITIONS = 10
@@ -29,7 +29,6 @@ def main(seeds: int = 20, iterations: int = 60) -> None:
         seeds: lanes of the sweep.
         iterations: trained before the measurement.
     """
-    use_all_cores()
     command = f"python -m benchmarks.speed.breakdown --seeds {seeds} --iterations {iterations}"
     records: list[Record] = []
     for schedule in ("proportion", "bound"):
@@ -37,11 +36,11 @@ def main(seeds: int = 20, iterations: int = 60) -> None:
         program = Program.of(config.experiments())
         chunk, _ = program.compile(iterations)
         states, _, _ = chunk(program.init(list(config.seeds)), iterations)
-        episodes = program.on_lanes(_learn)(program.experiments, states)[1]
+        episodes = program.layout.part(program.on_lanes(_learn, states), lambda lane: lane[1])
         parts = {
-            "learner": _timed(program.on_lanes(_learn), program.experiments, states),
-            "teacher": _timed(program.on_lanes(_teach), program.experiments, states, episodes),
-            "evaluation": _timed(program.on_lanes(_evaluate), program.experiments, states),
+            "learner": _timed(program, _learn, states),
+            "teacher": _timed(program, _teach, states, episodes),
+            "evaluation": _timed(program, _evaluate, states),
         }
         iteration = parts["learner"] + parts["teacher"] + parts["evaluation"] / config.evaluate_every
         parts["teacher share of an iteration"] = parts["teacher"] / iteration
@@ -73,13 +72,14 @@ def _evaluate(experiment: Experiment, state: RunState) -> Any:
     return experiment.evaluate(state, jax.random.fold_in(state.key, state.iteration))
 
 
-def _timed(function: Callable[..., Any], *arguments: Any) -> float:
+def _timed(program: Program, function: Callable[..., Any], *lanes: Any) -> float:
     """Returns the median seconds of a call after the first."""
-    jax.block_until_ready(function(*arguments))
+    compiled = program.compiled(function, *lanes)
+    jax.block_until_ready(compiled(program.experiments, *lanes))
     seconds = []
     for _ in range(REPETITIONS):
         start = time.perf_counter()
-        jax.block_until_ready(function(*arguments))
+        jax.block_until_ready(compiled(program.experiments, *lanes))
         seconds.append(time.perf_counter() - start)
     return sorted(seconds)[REPETITIONS // 2]
 

@@ -3,8 +3,8 @@
     python -m benchmarks.speed.sprl [--runs 40] [--turns 5]
 
 Trains 40 runs of SPRL on the gate ("precision"), and stops eight times on the way. From there both sides go on by turns for a few
-iterations (100 rollouts, a buffer of 1,000 samples, 51 value features): ours all runs, the peer one of them. Ours uses one XLA
-device a core; the peer, like the published results, one process. The peer is timed with SciPy's default tolerances, as
+iterations (100 rollouts, a buffer of 1,000 samples, 51 value features): ours all runs, the peer one of them. Ours uses all
+cores; the peer, like the published results, one process. The peer is timed with SciPy's default tolerances, as
 published, and with tight ones, since by default L-BFGS-B stops far from the minimum; how far its sample weights are from those of
 the minimum is measured too. Writes ``benchmarks/results/sprl-speed.json``.
 """
@@ -20,15 +20,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
 
 import spjax
 from benchmarks.dual_problems import DualProblem, minimise_by_scipy
 from benchmarks.speed.peers import sprl as peer
 from spjax.analysis.results import Record, measured_here, write_records
 from spjax.episodic.base import State
-from spjax.training.program import use_all_cores
+from spjax.training.lanes import Calls
 
 RESULTS = pathlib.Path(__file__).parents[1] / "results" / "sprl-speed.json"
 STARTS = (20, 60, 100, 130, 160, 200, 260, 320)  # iterations trained before; alpha is 0 up to 140
@@ -50,20 +48,19 @@ class Runs:
     def __init__(self, count: int) -> None:
         config = spjax.preset("gate-precision", agent="sprl")
         self._learner, self._task = config.agent, config.env
-        self._mesh = jax.make_mesh((jax.device_count(),), ("runs",))
-        self.count = -(-count // self._mesh.size) * self._mesh.size
-        seeds = jax.device_put(np.arange(self.count, dtype=np.uint32), NamedSharding(self._mesh, P("runs")))
-        self.states = self._on_all(lambda seed: self._learner.init(jax.random.key(seed), self._task), P("runs"))(seeds)
-        self._iterations = self._on_all(self._iterate, (P("runs"), P("runs"), P()))
-        self._seeds = seeds
+        self.count, self._layout = count, Calls(count)
+        self._seeds = self._layout.to_devices(np.arange(count, dtype=np.uint32))
+        init = lambda seed: self._learner.init(jax.random.key(seed), self._task)  # noqa: E731
+        self.states = self._layout.compile(init, (self._seeds,))(self._seeds)
+        self._iterations = self._layout.compile(self._iterate, (self._seeds, self.states), jnp.int32(0))
 
     def train(self, num_iterations: int) -> None:
         """Goes on for some iterations."""
-        self.states = jax.block_until_ready(self._iterations(self._seeds, self.states, jnp.asarray(num_iterations)))
+        self.states = jax.block_until_ready(self._iterations(self._seeds, self.states, jnp.int32(num_iterations)))
 
     def peer_state(self, run: int) -> peer.State:
         """Returns one run as the peer holds it."""
-        return as_peer_state(jax.tree.map(lambda leaf: leaf[run], jax.device_get(self.states)))
+        return as_peer_state(jax.device_get(self.states[run]))
 
     def _iterate(self, seed: jax.Array, state: State, count: jax.Array) -> State:
         def iteration(_: Any, state: State) -> State:
@@ -71,14 +68,6 @@ class Runs:
             return self._learner.iterate(state, self._task, key)[0]
 
         return jax.lax.fori_loop(0, count, iteration, state)
-
-    def _on_all(self, function: Any, specs: Any) -> Any:
-        """Returns the compiled function of all runs, one after another on each device, as training programs are."""
-
-        def mapped(first: Any, *rest: Any) -> Any:
-            return jax.lax.map(lambda run: function(*run, *rest[1:]), (first, *rest[:1]))
-
-        return jax.jit(jax.shard_map(mapped, mesh=self._mesh, in_specs=specs, out_specs=P("runs"), check_vma=False))
 
 
 def as_peer_state(state: State) -> peer.State:
@@ -142,7 +131,6 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40, help="of ours, in one program")
     parser.add_argument("--turns", type=int, default=5)
     arguments = parser.parse_args()
-    use_all_cores()
     command = f"python -m benchmarks.speed.sprl --runs {arguments.runs} --turns {arguments.turns}"
     began = time.perf_counter()
     runs, done, records = Runs(arguments.runs), 0, []

@@ -1,7 +1,7 @@
 """The engine for CPU: C MuJoCo on all cores, behind one callback for each control step of a whole batch.
 
 State rows go in and come out, so it is a pure function like any other. A callback must wait for no thread of XLA's pool, since
-callbacks of all devices may hold every one of them: it touches NumPy and MuJoCo only, and takes its rows in small pieces.
+callbacks of all lanes may hold every one of them: it touches NumPy and MuJoCo only, and takes its rows in small pieces.
 """
 
 import contextlib
@@ -29,6 +29,7 @@ _CORE_BITS = int(
     | mujoco.mjtState.mjSTATE_ACT
     | mujoco.mjtState.mjSTATE_WARMSTART
 )
+_WORTH_A_THREAD = 8  # instances; waking a thread for fewer takes longer than they do
 _PIECE = 2**16  # bytes; from 100 KiB on, JAX has the pool copy an argument and the callback waits for that
 
 
@@ -40,8 +41,11 @@ class Native(Physics):
 
     def __post_init__(self) -> None:
         _silence_warnings()
-        devices = jax.local_device_count("cpu")  # each may be in a callback at the same time
-        object.__setattr__(self, "pool", Pool(self.compiled, max(1, _num_cores() // devices)))
+        object.__setattr__(self, "pool", Pool(self.compiled))
+
+    def share_cores(self, count: int) -> None:
+        """Leaves an equal part of the cores to each of that many programs that run at the same time."""
+        self.pool.num_threads = max(1, _num_cores() // count)
 
     def _advance(
         self,
@@ -81,11 +85,11 @@ class Pool:
     give it back.
     """
 
-    def __init__(self, compiled: CompiledScene, num_threads: int) -> None:
+    def __init__(self, compiled: CompiledScene) -> None:
+        self.num_threads = _num_cores()  # of a batch at most
         self._compiled = compiled
-        self._num_threads = num_threads
         self._lock = threading.Lock()
-        self._idle: dict[int, list[Simulations]] = {}  # by number of instances
+        self._idle: dict[tuple[int, int], list[Simulations]] = {}  # by instances and threads
 
     @property
     def out_size(self) -> int:
@@ -102,10 +106,11 @@ class Pool:
     @contextlib.contextmanager
     def _lent(self, count: int) -> "Iterator[Simulations]":
         with self._lock:
-            idle = self._idle.setdefault(count, [])
+            threads = max(1, min(self.num_threads, count // _WORTH_A_THREAD))
+            idle = self._idle.setdefault((count, threads), [])
             simulations = idle.pop() if idle else None
         if simulations is None:
-            simulations = Simulations(self._compiled, count, self._num_threads)
+            simulations = Simulations(self._compiled, count, threads)
         yield simulations
         with self._lock:  # not after an exception: then it is in no known state
             idle.append(simulations)

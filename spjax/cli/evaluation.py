@@ -18,6 +18,7 @@ from spjax.cli.flags import Group, parse
 from spjax.cli.report import say
 from spjax.training.config import RunConfig
 from spjax.training.experiment import Experiment, Outcome, RunState
+from spjax.training.lanes import Lanes
 from spjax.training.program import Program
 from spjax.training.run_folder import read_config
 from spjax.training.train import restore
@@ -53,12 +54,12 @@ def evaluate(args: Sequence[str]) -> None:
     outcome = _play(program, state, values["episodes"], context, values["seed"])
     where = space.describe(context) if context else "the target"
     console = Console()
-    say(console, f"{folder} at iteration {int(state.iteration[0])}: {values['episodes']} episodes on {where},")
+    say(console, f"{folder} at iteration {program.iteration(state)}: {values['episodes']} episodes on {where},")
     say(console, "discounted return ± one standard error, its quantiles, and how many succeeded")
     console.print(_table(config, outcome))
 
 
-def _play(program: Program, states: RunState, episodes: int, context: tuple[float, ...], seed: int) -> Outcome:
+def _play(program: Program, states: Lanes, episodes: int, context: tuple[float, ...], seed: int) -> Outcome:
     """Returns the outcome [lane, episode] of new episodes."""
 
     def play(experiment: Experiment, state: RunState) -> Outcome:
@@ -70,7 +71,7 @@ def _play(program: Program, states: RunState, episodes: int, context: tuple[floa
             contexts = experiment.target_contexts(key_contexts, episodes)
         return experiment.play(state, key_play, contexts)[0]
 
-    return program.to_host(program.on_lanes(play)(program.experiments, states))
+    return program.to_host(program.on_lanes(play, states))
 
 
 def _table(config: RunConfig, outcome: Outcome) -> Table:

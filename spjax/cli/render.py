@@ -171,9 +171,9 @@ def _film(folder: Path, how: dict[str, Any], lane: int) -> Film:
             contexts = experiment.target_contexts(key_contexts, how["episodes"])
         return *record(experiment, state, key_play, contexts), jnp.asarray(experiment.discount)
 
-    recorded = program.to_host(program.on_lanes(play)(program.experiments, states))
+    recorded = program.to_host(program.on_lanes(play, states))
     own_states, paths, discount = jax.tree.map(lambda leaf: leaf[lane], recorded)
-    title = f"{config.env.name}, seed {config.lanes()[lane].seed}, iteration {int(states.iteration[lane])}"
+    title = f"{config.env.name}, seed {config.lanes()[lane].seed}, iteration {program.iteration(states)}"
     return Film(config.env, episodes(own_states, paths, float(discount)), title, how["speed"] or 0.0)
 
 

@@ -60,20 +60,6 @@ class Checkpoints:
             raise ValueError(f"checkpoint {path} cannot be read: {str(error).splitlines()[0]}") from error
 
 
-def without_keys(tree: Any) -> Any:
-    """Returns the tree with typed keys replaced by their raw data."""
-    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree)
-
-
-def with_keys(tree: Any, like: Any) -> Any:
-    """Returns the tree with raw data wrapped as typed keys where `like` has them."""
-    return jax.tree.map(lambda leaf, ref: jax.random.wrap_key_data(leaf) if _is_key(ref) else leaf, tree, like)
-
-
-def _is_key(leaf: Any) -> bool:
-    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
 @contextmanager
 def _system_errors() -> Iterator[None]:
     """Raises as OSError what the storage below Orbax reports as ValueError with the number of a system error."""

@@ -1,13 +1,7 @@
-"""The compiled program of a sweep: lanes over devices, iterations inside.
-
-Every lane (seed x settings) is a run of its own. On CPU a device maps over its lanes one after another, so a lane computes the
-same bits whether it runs alone or among hundreds, a lane that skips its context update does not pay for its neighbours', and
-the working set of a lane stays in the cache; measured, that is as fast as vmapping. On accelerators the lanes are vmapped.
-Lanes are sharded over all devices: on CPU, one XLA device for each core.
-"""
+"""The compiled program of a sweep: iterations inside, lanes (seed x settings), each a run of its own, over cores or devices."""
 
 import dataclasses
-import os
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,11 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
 from spjax.training.experiment import Evaluation, Experiment, Metrics, RunState
+from spjax.training.lanes import Calls, Compiled, Lanes, Layout, Vmapped
 
 NUM_SNAPSHOT_CONTEXTS = 20
 _EVALUATION_STREAM = 2**31 - 1  # folded into the run's key; iterations never get there
@@ -38,104 +31,81 @@ class Snapshot:
 class Program:
     """The compiled functions of a sweep with a fixed number of lanes."""
 
-    num_lanes: int
-    mesh: Mesh
-    experiments: Experiment  # [lane, ...] on the devices
+    layout: Layout
+    experiments: Lanes
+    compiler_options: dict[str, bool]
+    _state: RunState  # shapes and dtypes of a lane
 
     @classmethod
-    def of(cls, experiments: Experiment) -> "Program":
-        """Returns the program for experiments with a leading lane axis."""
-        num_lanes = jax.tree.leaves(experiments)[0].shape[0]
-        devices = jax.devices()
-        mesh = Mesh(np.asarray(devices[: min(len(devices), num_lanes)]), ("lanes",))
-        program = cls(num_lanes, mesh, experiments)
-        return dataclasses.replace(program, experiments=program.to_devices(experiments))
+    def of(cls, experiments: Experiment, layout: type[Layout] | None = None) -> "Program":
+        """Returns the program for experiments with a leading lane axis, in the layout of this platform or another one."""
+        layout = layout or (Calls if jax.default_backend() == "cpu" else Vmapped)
+        placed = layout(jax.tree.leaves(experiments)[0].shape[0])
+        experiments.env.share_cores(placed.workers[0])
+        lane = jax.tree.map(lambda leaf: leaf[0], experiments)
+        state = jax.eval_shape(_init, lane, jax.ShapeDtypeStruct((), jnp.uint32))
+        return cls(placed, placed.to_devices(experiments), experiments.env.compiler_options, state)
 
     def compile(self, length: int) -> tuple["Chunk", float]:
         """Returns the function that runs up to `length` iterations and evaluates, and the seconds compiling it took."""
         start = time.perf_counter()
-
-        def lanes(experiments: Experiment, states: RunState, count: Array) -> Any:
-            return self._mapped(lambda *lane: _chunk(length, count, *lane))(experiments, states)
-
+        lanes = (self.experiments, self.layout.abstract(self._state))
         count = jax.ShapeDtypeStruct((), jnp.int32)
-        jitted = jax.jit(lanes, donate_argnums=1, compiler_options=self.experiments.env.compiler_options)
-        compiled = jitted.lower(self.experiments, self.abstract_state(), count).compile()
+        chunk = functools.partial(_chunk, length)
+        compiled = self.layout.compile(chunk, lanes, count, donate_argnums=1, compiler_options=self.compiler_options)
         return Chunk(compiled, self), time.perf_counter() - start
 
-    def init(self, seeds: list[int]) -> RunState:
+    def init(self, seeds: list[int]) -> Lanes:
         """Returns the states before the first iteration, on the devices."""
-        return self.on_lanes(_init)(self.experiments, self.to_devices(np.asarray(seeds, np.uint32)))
+        return self.on_lanes(_init, self.layout.to_devices(np.asarray(seeds, np.uint32)))
 
-    def abstract_state(self) -> RunState:
-        """Returns shapes, dtypes and sharding of the states on the devices."""
-        lanes = jax.tree.leaves(self.experiments)[0].shape[:1]
-        sharding = NamedSharding(self.mesh, P("lanes"))
-        states = jax.eval_shape(
-            self._mapped(_init), self.experiments, jax.ShapeDtypeStruct(lanes, jnp.uint32, sharding=sharding)
-        )
-        return jax.tree.map(lambda leaf: leaf.update(sharding=sharding), states)
+    def on_lanes(self, function: Callable[..., Any], *lanes: Lanes) -> Lanes:
+        """Returns for every lane what a function of its experiment and of these arguments returns."""
+        return self.compiled(function, *lanes)(self.experiments, *lanes)
 
-    def on_lanes(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns the compiled function of every lane, from a function of one lane; arguments have the lane axis first."""
-        return jax.jit(self._mapped(function), compiler_options=self.experiments.env.compiler_options)
+    def compiled(self, function: Callable[..., Any], *lanes: Lanes) -> Compiled:
+        """Returns the compiled function of `experiments` and arguments like these, from a function of one lane."""
+        return self.layout.compile(function, (self.experiments, *lanes), compiler_options=self.compiler_options)
 
-    def to_devices(self, tree: Any) -> Any:
-        """Returns the lanes sharded over the devices; the last lane is repeated until they divide evenly."""
-        padding = -self.num_lanes % self.mesh.size
-        sharding = NamedSharding(self.mesh, P("lanes"))
+    def to_host(self, lanes: Lanes) -> Any:
+        """Returns NumPy arrays [lane, ...]; of keys their raw data."""
+        return self.layout.to_host(_without_keys(lanes))
 
-        def place(leaf: Any) -> Array:
-            if padding:
-                leaf = np.concatenate([leaf, np.repeat(leaf[-1:], padding, axis=0)])
-            return jax.device_put(leaf, sharding)
+    def iteration(self, states: Lanes) -> int:
+        """Returns how many iterations the states have behind them."""
+        return int(self.to_host(self.layout.part(states, lambda state: state.iteration))[0])
 
-        return jax.tree.map(place, tree)
+    def host_shapes(self) -> Any:
+        """Returns shapes and dtypes of the states on the host."""
+        lane = jax.eval_shape(_without_keys, self._state)
 
-    def to_host(self, tree: Any) -> Any:
-        """Returns the lanes without padding as NumPy arrays."""
-        return jax.tree.map(lambda leaf: np.asarray(leaf)[: self.num_lanes], tree)
+        def of_all(leaf: Any) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct((self.layout.num_lanes, *leaf.shape), leaf.dtype)
 
-    def _mapped(self, function: Any) -> Any:
-        """Returns the function of one lane, over all lanes and devices."""
-        if self.mesh.devices.flat[0].platform == "cpu":
+        return jax.tree.map(of_all, lane)
 
-            def lanes(*arguments: Any) -> Any:
-                return jax.lax.map(lambda lane: function(*lane), arguments)
-        else:
-
-            def lanes(*arguments: Any) -> Any:
-                return jax.vmap(function)(*arguments)
-
-        return jax.shard_map(lanes, mesh=self.mesh, in_specs=P("lanes"), out_specs=P("lanes"), check_vma=False)
+    def states(self, host: Any) -> Lanes:
+        """Returns the states on the devices, from what `to_host` made of them."""
+        return _with_keys(self.layout.to_devices(host), self.layout.abstract(self._state))
 
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
     """A compiled number of iterations."""
 
-    compiled: Any
+    compiled: Compiled
     program: Program
 
-    def __call__(self, states: RunState, count: int) -> tuple[RunState, Metrics, Snapshot]:
+    def __call__(self, states: Lanes, count: int) -> tuple[Lanes, Metrics, Snapshot]:
         """Runs `count` iterations; 0 only evaluates.
 
         Returns:
             new states on the devices, and on the host metrics [lane, count, ...] and snapshots [lane, ...].
         """
-        states, metrics, snapshot = self.compiled(self.program.experiments, states, jnp.int32(count))
-        metrics = jax.tree.map(lambda leaf: leaf[:, :count], self.program.to_host(metrics))
-        return states, metrics, self.program.to_host(snapshot)
-
-
-def use_all_cores() -> None:
-    """Gives XLA one CPU device for each core, unless JAX has already started or the user has chosen a number."""
-    if jax.config.jax_num_cpu_devices > 0:  # type: ignore[attr-defined]
-        return
-    try:
-        jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
-    except RuntimeError:  # the backend runs already; the devices that it has are used
-        return
+        after = self.compiled(self.program.experiments, states, jnp.int32(count))
+        states = self.program.layout.part(after, lambda lane: lane[0])
+        metrics, snapshot = self.program.to_host(self.program.layout.part(after, lambda lane: lane[1:]))
+        return states, jax.tree.map(lambda leaf: leaf[:, :count], metrics), snapshot
 
 
 def _init(experiment: Experiment, seed: Array) -> RunState:
@@ -143,7 +113,7 @@ def _init(experiment: Experiment, seed: Array) -> RunState:
 
 
 def _chunk(
-    length: int, count: Int[Array, ""], experiment: Experiment, state: RunState
+    length: int, experiment: Experiment, state: RunState, count: Int[Array, ""]
 ) -> tuple[RunState, Metrics, Snapshot]:
     def iteration(i: Array, carry: tuple[RunState, Metrics]) -> tuple[RunState, Metrics]:
         state, rows = carry
@@ -163,3 +133,17 @@ def _snapshot(experiment: Experiment, state: RunState) -> Snapshot:
         evaluation=experiment.evaluate(state, key_evaluate),
         contexts=experiment.sample_contexts(state, key_contexts, NUM_SNAPSHOT_CONTEXTS),
     )
+
+
+def _without_keys(tree: Any) -> Any:
+    """Returns the tree with typed keys replaced by their raw data."""
+    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree)
+
+
+def _with_keys(tree: Any, like: Any) -> Any:
+    """Returns the tree with raw data wrapped as typed keys where `like` has them."""
+    return jax.tree.map(lambda leaf, ref: jax.random.wrap_key_data(leaf) if _is_key(ref) else leaf, tree, like)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)

@@ -14,10 +14,11 @@ import pyarrow as pa
 from rich.console import Console
 
 from spjax.training import run_folder
-from spjax.training.checkpoint import Checkpoints, with_keys, without_keys
+from spjax.training.checkpoint import Checkpoints
 from spjax.training.config import RunConfig
-from spjax.training.experiment import Metrics, RunState
-from spjax.training.program import Program, Snapshot, use_all_cores
+from spjax.training.experiment import Metrics
+from spjax.training.lanes import Lanes
+from spjax.training.program import Program, Snapshot
 from spjax.training.progress import SweepProgress, count
 from spjax.training.trajectories import trajectories
 
@@ -39,7 +40,6 @@ def train(config: RunConfig, folder: str | Path, *, progress: bool = True, comma
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} exists already; resume it, or choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    use_all_cores()
     run_folder.write_config(folder, config, command)
     return _run(config, folder, progress)
 
@@ -56,11 +56,10 @@ def resume(folder: str | Path, *, progress: bool = True) -> Path:
     folder = Path(folder)
     config = run_folder.read_config(folder)
     config.check()
-    use_all_cores()
     return _run(config, folder, progress)
 
 
-def restore(folder: str | Path) -> tuple[RunConfig, Program, RunState]:
+def restore(folder: str | Path) -> tuple[RunConfig, Program, Lanes]:
     """Returns a run's configuration, its program and its newest state, on the devices.
 
     Raises:
@@ -68,7 +67,6 @@ def restore(folder: str | Path) -> tuple[RunConfig, Program, RunState]:
     """
     folder = Path(folder)
     config = run_folder.read_config(folder)
-    use_all_cores()
     program = Program.of(config.experiments())
     checkpoints = Checkpoints(folder / "checkpoints")
     state = _newest(checkpoints, program)
@@ -87,7 +85,7 @@ def _run(config: RunConfig, folder: Path, progress: bool) -> Path:
         writer = _Writer(folder, config)
         states = writer.restore(program)
         with SweepProgress(config.num_iterations, writer.iteration, console, progress) as bar:
-            bar.note(f"{count(len(config.lanes()), 'run')} on {count(program.mesh.size, 'device')}; compiling")
+            bar.note(f"{count(len(config.lanes()), 'run')} on {count(*program.layout.workers)}; compiling")
             try:
                 states = _loop(config, program, writer, states, bar, interrupted)
             finally:
@@ -100,10 +98,10 @@ def _loop(
     config: RunConfig,
     program: Program,
     writer: "_Writer",
-    states: RunState | None,
+    states: Lanes | None,
     bar: SweepProgress,
     interrupted: threading.Event,
-) -> RunState:
+) -> Lanes:
     """Runs what is left of the run and returns the final states."""
     chunk, writer.compile_seconds = program.compile(config.evaluate_every)
     bar.note(f"compiled in {writer.compile_seconds:.0f} s")
@@ -123,17 +121,12 @@ def _loop(
     return states
 
 
-def _newest(checkpoints: Checkpoints, program: Program) -> RunState | None:
+def _newest(checkpoints: Checkpoints, program: Program) -> Lanes | None:
     """Returns the newest state that can be read, on the devices; a damaged checkpoint falls back to the one before."""
     error: ValueError | None = None
-    like = program.abstract_state()
-    raw = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct((program.num_lanes, *leaf.shape[1:]), leaf.dtype),
-        jax.eval_shape(without_keys, like),
-    )
     for iteration in reversed(checkpoints.iterations()):
         try:
-            return with_keys(program.to_devices(checkpoints.restore(iteration, raw)), like)
+            return program.states(checkpoints.restore(iteration, program.host_shapes()))
         except ValueError as unreadable:
             error = unreadable
     if error is not None:
@@ -154,11 +147,11 @@ class _Writer:
         self._start = time.perf_counter()
         self._resumed = False
 
-    def restore(self, program: Program) -> RunState | None:
+    def restore(self, program: Program) -> Lanes | None:
         """Returns the states to go on from, and removes what was written after them."""
         states = _newest(self._checkpoints, program)
         self._resumed = states is not None
-        self.iteration = -1 if states is None else int(states.iteration[0])
+        self.iteration = -1 if states is None else program.iteration(states)
         run_folder.discard_after(self.folder, self.iteration)
         self.iteration = max(self.iteration, 0)
         return states
@@ -185,14 +178,14 @@ class _Writer:
         }
         run_folder.write_table(self.folder / "evaluation" / f"{iteration:06d}.parquet", pa.table(columns))
 
-    def save(self, iteration: int, program: Program, states: RunState) -> None:
-        self._checkpoints.save(iteration, program.to_host(without_keys(states)))
+    def save(self, iteration: int, program: Program, states: Lanes) -> None:
+        self._checkpoints.save(iteration, program.to_host(states))
         self.iteration = iteration
 
-    def finish(self, program: Program, states: RunState) -> None:
+    def finish(self, program: Program, states: Lanes) -> None:
         """Writes trajectories and the summary; a resumed run has no wall time of its own."""
         run_folder.write_table(self.folder / "trajectories.parquet", trajectories(program, states, self._lanes))
-        frozen_at = np.asarray(states.frozen_at)[: program.num_lanes]
+        frozen_at = program.to_host(program.layout.part(states, lambda state: state.frozen_at))
         run_folder.write_json(
             self.folder / "summary.json",
             {

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from spjax.training.config import Lane
 from spjax.training.experiment import Experiment, RunState
+from spjax.training.lanes import Lanes
 from spjax.training.program import Program
 from spjax.training.run_folder import lane_columns
 
@@ -13,7 +14,7 @@ EPISODES_PER_LANE = 10
 _STREAM = 2**31 - 2  # folded into the run's key
 
 
-def trajectories(program: Program, states: RunState, lanes: list[Lane]) -> pa.Table:
+def trajectories(program: Program, states: Lanes, lanes: list[Lane]) -> pa.Table:
     """Returns a table with one row an episode: the path (x, y), context, success and discounted return."""
 
     def play(experiment: Experiment, state: RunState) -> tuple:
@@ -21,7 +22,7 @@ def trajectories(program: Program, states: RunState, lanes: list[Lane]) -> pa.Ta
         contexts = experiment.target_contexts(key_contexts, EPISODES_PER_LANE)
         return contexts, *experiment.play(state, key_play, contexts)
 
-    contexts, outcome, paths = program.to_host(program.on_lanes(play)(program.experiments, states))
+    contexts, outcome, paths = program.to_host(program.on_lanes(play, states))
     columns = lane_columns(lanes, EPISODES_PER_LANE)
     lengths = outcome.length.reshape(-1)
     rows = np.moveaxis(paths, 1, 2).reshape(len(lengths), -1, 2)

@@ -7,7 +7,6 @@ import jax
 import numpy as np
 
 import spjax
-from spjax.training.checkpoint import without_keys
 from spjax.training.program import Program
 from spjax.training.train import restore
 
@@ -15,7 +14,7 @@ from spjax.training.train import restore
 def leaves(folder):
     """Returns the leaves of a run's newest state, on the host."""
     _, program, states = restore(folder)
-    return jax.tree.leaves(program.to_host(without_keys(states)))
+    return jax.tree.leaves(program.to_host(states))
 
 
 def trained_and_resumed(config, tmp_path):
@@ -45,4 +44,4 @@ def single_lane(config, seed):
     states = single.init([seed])
     for _ in range(2):
         states, _, _ = chunk(states, 2)
-    return jax.tree.leaves(single.to_host(without_keys(states)))
+    return jax.tree.leaves(single.to_host(states))

@@ -100,12 +100,12 @@ def test_a_target_of_the_users_own_moves_contexts_and_evaluation(tmp_path):
     config = small("gate-precision", "sprl", "self-paced", target_mean=(3.0, 0.3), target_std=(0.1, 0.01))
     program = Program.of(config.experiments())
     state = program.init([1, 2])
-    np.testing.assert_allclose(np.asarray(state.agent_state.target.mean)[0], [3.0, 0.3])
+    np.testing.assert_allclose(program.to_host(state).agent_state.target.mean[0], [3.0, 0.3])
 
     def contexts(experiment, state):
         return experiment.target_contexts(jax.random.fold_in(state.key, 9), 100)
 
-    drawn = program.to_host(program.on_lanes(contexts)(program.experiments, state))
+    drawn = program.to_host(program.on_lanes(contexts, state))
     np.testing.assert_allclose(drawn.mean(axis=1), [[3.0, 0.3]] * 2, atol=0.05)
     assert leaves(spjax.train(config, tmp_path / "run", progress=False))
 

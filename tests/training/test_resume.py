@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import spjax
-from spjax.training.checkpoint import without_keys
 from spjax.training.train import restore
 from tests.training.conftest import tiny
 
@@ -31,7 +30,7 @@ spjax.train(tiny(num_iterations=24), sys.argv[1], progress=False) if sys.argv[2]
 
 def leaves(folder):
     _, program, states = restore(folder)
-    return jax.tree.leaves(program.to_host(without_keys(states)))
+    return jax.tree.leaves(program.to_host(states))
 
 
 def assert_same_run(left, right):

@@ -9,10 +9,9 @@ import mujoco
 import mujoco.batch
 import numpy as np
 import pytest
-from jax.sharding import Mesh
-from jax.sharding import PartitionSpec as P
 from spjax.envs.physics import Physics, PhysicsState, make
 
+from spjax.training.lanes import Calls
 from tests.envs.physics import scenes
 
 NET = (0.654, 0.214, 0.489)  # m, where the net is at zero angles
@@ -209,7 +208,7 @@ def test_two_vmaps_are_one(physics):
     assert_identical(jax.tree.map(lambda leaf: leaf.reshape(12, *leaf.shape[2:]), twice), once)
 
 
-def test_lanes_on_two_devices_compute_the_bits_of_one_device(physics):
+def test_two_lanes_at_the_same_time_compute_the_bits_of_one_batch(physics):
     states = mixed(physics, 40)
     lanes = jax.tree.map(lambda leaf: leaf.reshape(4, 10, *leaf.shape[1:]), states)
     actions = jnp.zeros((5, 2))
@@ -217,14 +216,12 @@ def test_lanes_on_two_devices_compute_the_bits_of_one_device(physics):
     def lane(states: PhysicsState) -> PhysicsState:
         return jax.vmap(lambda state: scenes.follow(physics, state, actions))(states)
 
-    mesh = Mesh(np.asarray(jax.devices()), ("lanes",))
-    assert mesh.size == 2
-    mapped = jax.shard_map(
-        lambda lanes: jax.lax.map(lane, lanes), mesh=mesh, in_specs=P("lanes"), out_specs=P("lanes"), check_vma=False
-    )
+    layout = Calls(4)
+    lanes = layout.to_devices(lanes)
+    mapped = layout.compile(lane, (lanes,))
     together = jax.jit(lane)(states)
     for _ in range(20):
-        apart = jax.jit(mapped)(lanes)
+        apart = layout.to_host(mapped(lanes))
     assert_identical(jax.tree.map(lambda leaf: leaf.reshape(40, *leaf.shape[2:]), apart), together)
 
 

@@ -1,0 +1,151 @@
+"""Where the lanes of a sweep run: as calls from the threads of a CPU, or vmapped and sharded over accelerators.
+
+On CPU the compiled program is that of one lane, and a lane is a call of it. So a lane computes the same bits whether it runs
+alone or among hundreds, a lane that skips its context update does not pay for its neighbours', the working set of a lane stays
+in the cache, and no core waits before the last lane; measured, that is as fast as vmapping.
+"""
+
+import abc
+import dataclasses
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+Lanes = Any  # a pytree of every lane on the devices, all in a tuple (`Calls`) or in one with the lane axis first (`Vmapped`)
+Compiled = Callable[..., Lanes]
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout(abc.ABC):
+    """How lanes lie on the hardware, and how a function of one lane runs on all of them."""
+
+    num_lanes: int
+
+    @property
+    @abc.abstractmethod
+    def workers(self) -> tuple[int, str]:
+        """How many lanes run at the same time, and what a lane runs on."""
+
+    @abc.abstractmethod
+    def to_devices(self, host: Any) -> Lanes:
+        """Returns the lanes of arrays [lane, ...]."""
+
+    @abc.abstractmethod
+    def to_host(self, lanes: Lanes) -> Any:
+        """Returns NumPy arrays [lane, ...]."""
+
+    @abc.abstractmethod
+    def abstract(self, lane: Any) -> Lanes:
+        """Returns shapes and dtypes of all lanes, from those of one."""
+
+    @abc.abstractmethod
+    def part(self, lanes: Lanes, choose: Callable[[Any], Any]) -> Lanes:
+        """Returns of every lane what `choose` takes out of it."""
+
+    @abc.abstractmethod
+    def compile(self, function: Callable[..., Any], lanes: tuple[Lanes, ...], *shared: Any, **options: Any) -> Compiled:
+        """Returns the compiled function of all lanes, from the function of one lane.
+
+        Args:
+            function: of one lane; what all lanes share comes last.
+            lanes: arguments, or their shapes and dtypes.
+            shared: the same for what all lanes share.
+            options: of ``jax.jit``.
+        """
+
+
+class Calls(Layout):
+    """For CPU: a lane is a call, and as many threads as there are cores make the calls."""
+
+    @property
+    def workers(self) -> tuple[int, str]:
+        """Cores, or fewer if there are not so many lanes."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return min(cores, self.num_lanes), "core"
+
+    def to_devices(self, host: Any) -> Lanes:
+        """Returns a tuple of lanes."""
+
+        def lane(index: int) -> Any:
+            return jax.tree.map(lambda leaf: leaf[index], host)
+
+        return tuple(jax.device_put(lane(index), jax.devices()[0]) for index in range(self.num_lanes))
+
+    def to_host(self, lanes: Lanes) -> Any:
+        """Returns copies."""
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *lanes)
+
+    def abstract(self, lane: Any) -> Lanes:
+        """Returns a tuple of the same."""
+        return (lane,) * self.num_lanes
+
+    def part(self, lanes: Lanes, choose: Callable[[Any], Any]) -> Lanes:
+        """Chooses lane by lane."""
+        return tuple(choose(lane) for lane in lanes)
+
+    def compile(self, function: Callable[..., Any], lanes: tuple[Lanes, ...], *shared: Any, **options: Any) -> Compiled:
+        """Compiles for one lane."""
+        compiled = jax.jit(function, **options).lower(*(argument[0] for argument in lanes), *shared).compile()
+
+        def call(*arguments: Any) -> Lanes:
+            each, shared = zip(*arguments[: len(lanes)], strict=True), arguments[len(lanes) :]
+            with ThreadPoolExecutor(self.workers[0]) as threads:
+                return tuple(threads.map(lambda lane: jax.block_until_ready(compiled(*lane, *shared)), each))
+
+        return call
+
+
+class Vmapped(Layout):
+    """For accelerators: every device vmaps its lanes; the last lane is repeated until they divide evenly."""
+
+    @property
+    def workers(self) -> tuple[int, str]:
+        """Devices, or fewer if there are not so many lanes."""
+        return min(jax.device_count(), self.num_lanes), "device"
+
+    def to_devices(self, host: Any) -> Lanes:
+        """Returns sharded arrays [lane, ...]."""
+        lanes = np.minimum(np.arange(self._padded), self.num_lanes - 1)
+        return jax.device_put(jax.tree.map(lambda leaf: leaf[lanes], host), self._sharding)
+
+    def to_host(self, lanes: Lanes) -> Any:
+        """Leaves the repeated lanes out."""
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[: self.num_lanes], lanes)
+
+    def abstract(self, lane: Any) -> Lanes:
+        """Returns shapes with the lane axis first, and how it is sharded."""
+
+        def of_all(leaf: Any) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct((self._padded, *leaf.shape), leaf.dtype, sharding=self._sharding)
+
+        return jax.tree.map(of_all, lane)
+
+    def part(self, lanes: Lanes, choose: Callable[[Any], Any]) -> Lanes:
+        """Chooses from all lanes at once."""
+        return choose(lanes)
+
+    def compile(self, function: Callable[..., Any], lanes: tuple[Lanes, ...], *shared: Any, **options: Any) -> Compiled:
+        """Compiles for all lanes together."""
+
+        def on_all(*arguments: Any) -> Lanes:
+            each, shared = arguments[: len(lanes)], arguments[len(lanes) :]
+            vmapped = jax.vmap(lambda *lane: function(*lane, *shared))
+            mesh, specs = self._sharding.mesh, self._sharding.spec
+            return jax.shard_map(vmapped, mesh=mesh, in_specs=specs, out_specs=specs, check_vma=False)(*each)
+
+        return jax.jit(on_all, **options).lower(*lanes, *shared).compile()
+
+    @property
+    def _padded(self) -> int:
+        devices = self.workers[0]
+        return -(-self.num_lanes // devices) * devices
+
+    @property
+    def _sharding(self) -> NamedSharding:
+        return NamedSharding(Mesh(np.asarray(jax.devices()[: self.workers[0]]), ("lanes",)), P("lanes"))
