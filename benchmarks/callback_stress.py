@@ -15,6 +15,7 @@ from jaxtyping import Array
 from spjax.envs.physics import Physics, PhysicsState, make
 
 from spjax.training.lanes import Calls, Compiled, Lanes
+from spjax.training.progress import count
 from tests.envs.physics import scenes
 
 PATIENCE = 120  # s without a finished rollout
@@ -33,12 +34,13 @@ def main(rollouts: int = 1000, slots: int = 800, steps: int = 2) -> None:
     def lane(states: PhysicsState) -> PhysicsState:
         return rollout(physics, states, steps)
 
-    for count in (1, 2 * (os.cpu_count() or 1)):
-        layout = Calls(count)
+    for num_lanes in (1, 2 * (os.cpu_count() or 1)):
+        layout = Calls(num_lanes)
         physics.share_cores(layout.workers[0])
-        keys = jax.random.split(jax.random.key(0), count)
+        keys = jax.random.split(jax.random.key(0), num_lanes)
         lanes = layout.to_devices(jax.vmap(lambda key: thrown_balls(physics, key, slots))(keys))
-        _repeat(f"{count} lanes on {layout.workers[0]} cores", layout.compile(lane, (lanes,)), lanes, rollouts)
+        name = f"{count(num_lanes, 'lane')} on {count(*layout.workers)}"
+        _repeat(name, layout.compile(lane, (lanes,)), lanes, rollouts)
 
 
 def rollout(physics: Physics, states: PhysicsState, steps: int) -> PhysicsState:
@@ -63,12 +65,12 @@ def thrown_balls(physics: Physics, key: Array, slots: int) -> PhysicsState:
 
 def _repeat(name: str, function: Compiled, lanes: Lanes, rollouts: int) -> None:
     start = time.perf_counter()
-    for count in range(rollouts):
+    for number in range(rollouts):
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
         after = function(lanes)
         faulthandler.cancel_dump_traceback_later()
         if any(bool(lane.failed.any()) for lane in after):
-            raise RuntimeError(f"rollout {count} has failed instances")
+            raise RuntimeError(f"rollout {number} has failed instances")
     print(f"{name}: {rollouts} rollouts in {time.perf_counter() - start:.0f} s", flush=True)
 
 
