@@ -117,6 +117,7 @@ def _draw(runs: Runs, results: Path) -> Iterator[tuple[str, Path]]:
         caption = "Return of the curricula; dashed: final returns that the paper prints"
         yield caption, save(figure, pictures / "rewards.png")
     snapshots = _finished(SNAPSHOT_LEARNER, runs)
-    if shown := [run for curriculum, run in snapshots.items() if curriculum.schedule == "proportion"]:
-        caption = f"Where {SNAPSHOT_LEARNER.upper()} with SPDL (ζ) and SPDL* (ζ) is thrown balls at, and from how far"
-        yield caption, save(catching_snapshots(shown), pictures / "contexts.png")
+    if shown := {curriculum: run for curriculum, run in snapshots.items() if curriculum.schedule == "proportion"}:
+        labels = " and ".join(curriculum.label for curriculum in shown)
+        caption = f"Where {SNAPSHOT_LEARNER.upper()} with {labels} is thrown balls at, and from how far"
+        yield caption, save(catching_snapshots(list(shown.values())), pictures / "contexts.png")

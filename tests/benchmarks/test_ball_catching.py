@@ -154,6 +154,7 @@ def test_pictures_are_drawn_of_what_there_is(make_cell: MakeCell, runs_of: Calla
     make_cell(spdl, [50.0, 51.0])
     text = figure_ball_catching.report(runs_of(default, spdl), tmp_path)
     assert pictures(text, tmp_path) == ["catch_rates", "rewards", "contexts"]
+    assert "![Where PPO with SPDL (ζ) is thrown balls at" in text
 
 
 def pictures(text: str, results: Path) -> list[str]:
