@@ -5,7 +5,6 @@ sweep runs them. A lock-up ends the process with the stacks of all threads.
 """
 
 import faulthandler
-import os
 import time
 
 import jax
@@ -14,6 +13,7 @@ import tyro
 from jaxtyping import Array
 from spjax.envs.physics import Physics, PhysicsState, make
 
+from spjax.cores import num_cores
 from spjax.training.lanes import Calls, Compiled, Lanes
 from spjax.training.progress import count
 from tests.envs.physics import scenes
@@ -34,7 +34,7 @@ def main(rollouts: int = 1000, slots: int = 800, steps: int = 2) -> None:
     def lane(states: PhysicsState) -> PhysicsState:
         return rollout(physics, states, steps)
 
-    for num_lanes in (1, 2 * (os.cpu_count() or 1)):
+    for num_lanes in (1, 2 * num_cores()):
         layout = Calls(num_lanes)
         physics.share_cores(layout.workers[0])
         keys = jax.random.split(jax.random.key(0), num_lanes)

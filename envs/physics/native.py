@@ -8,7 +8,6 @@ import contextlib
 import ctypes
 import dataclasses
 import math
-import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +20,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from spjax.envs.physics.base import LIMIT, Advanced, Physics
 from spjax.envs.physics.scene import CompiledScene
+
+from spjax.cores import num_cores
 
 _CORE = ("qpos", "qvel", "act", "qacc_warmstart")
 _CORE_BITS = int(
@@ -45,7 +46,7 @@ class Native(Physics):
 
     def share_cores(self, count: int) -> None:
         """Leaves an equal part of the cores to each of that many programs that run at the same time."""
-        self.pool.num_threads = max(1, _num_cores() // count)
+        self.pool.num_threads = max(1, num_cores() // count)
 
     def _advance(
         self,
@@ -86,7 +87,7 @@ class Pool:
     """
 
     def __init__(self, compiled: CompiledScene) -> None:
-        self.num_threads = _num_cores()  # of a batch at most
+        self.num_threads = num_cores()  # of a batch at most
         self._compiled = compiled
         self._lock = threading.Lock()
         self._idle: dict[tuple[int, int], list[Simulations]] = {}  # by instances and threads
@@ -193,7 +194,3 @@ def _ignore(text: bytes) -> None:
 def _silence_warnings() -> None:
     if mujoco.get_mju_user_warning() is None:
         mujoco.set_mju_user_warning(_ignore)
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -21,6 +21,7 @@ import spjax
 from spjax.analysis import statistics
 from spjax.analysis.paper import Estimate, published
 from spjax.analysis.run import Group, Run, Setting
+from spjax.cores import num_cores
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "scipy", "mujoco")
 
@@ -193,7 +194,7 @@ def device() -> str:
 
     devices = jax.devices()
     if devices[0].platform == "cpu":
-        cores = _num_cores()
+        cores = num_cores()
         return f"{cores} CPU core{'' if cores == 1 else 's'} ({_cpu_model()})"
     kind = devices[0].device_kind
     return kind if len(devices) == 1 else f"{len(devices)} x {kind}"
@@ -242,10 +243,6 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu_model() -> str:

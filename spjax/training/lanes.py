@@ -7,7 +7,6 @@ in the cache, and no core waits before the last lane; measured, that is as fast 
 
 import abc
 import dataclasses
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,6 +15,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+
+from spjax.cores import num_cores
 
 Lanes = Any  # a pytree of every lane on the devices, all in a tuple (`Calls`) or in one with the lane axis first (`Vmapped`)
 Compiled = Callable[..., Lanes]
@@ -66,8 +67,7 @@ class Calls(Layout):
     @property
     def workers(self) -> tuple[int, str]:
         """Cores, or fewer if there are not so many lanes."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return min(cores, self.num_lanes), "core"
+        return min(num_cores(), self.num_lanes), "core"
 
     def to_devices(self, host: Any) -> Lanes:
         """Returns a tuple of lanes."""

@@ -161,7 +161,7 @@ def test_the_commit_is_that_of_the_source_and_marked_if_it_was_changed(
 def test_the_device_is_said_in_words(monkeypatch: pytest.MonkeyPatch, platform: str, count: int, expected: str) -> None:
     device = SimpleNamespace(platform=platform, device_kind="NVIDIA H100 80GB HBM3")
     monkeypatch.setattr(jax, "devices", lambda: [device] * count)
-    monkeypatch.setattr(results, "_num_cores", lambda: 3)
+    monkeypatch.setattr(results, "num_cores", lambda: 3)
     monkeypatch.setattr(results, "_cpu_model", lambda: "Fast Chip")
     assert results.device() == expected
 

@@ -162,6 +162,14 @@ def test_more_seeds_go_beside_those_that_are_kept(make_cell: MakeCell, tmp_path:
     ]
 
 
+def test_elsewhere_everything_is_trained_anew(make_cell: MakeCell, tmp_path: Path, calls: list[str]) -> None:
+    folder = make_cell(RANDOM, [1.0])
+    keep(Plan([RANDOM], tmp_path, 1).blocks(), tmp_path / "kept")
+    shutil.rmtree(folder)
+    assert run(tmp_path, "table-1", "--seeds", "1", "--only", RANDOM.name) == 0
+    assert cells_trained(calls) == [RANDOM.name]
+
+
 def test_a_record_that_has_more_than_is_finished_here_stays(
     make_cell: MakeCell, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
