@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.paper.cells import AGENTS, Cell
-from benchmarks.paper.records import Runs, final_return, final_success_rate, records_of, write_report
+from benchmarks.paper.records import Runs, final_return, final_success_rate, records_of, settings_of, write_report
 from benchmarks.paper.table_1 import OPEN, best_in_print, paper_text
 from benchmarks.paper.table_2 import pair_of
 from spjax.analysis.catching import catch_rates, catching_snapshots
 from spjax.analysis.curricula import ALL_CURRICULA, Curriculum, curriculum_curves
+from spjax.analysis.distances import distance_curves, iterations_to_target
 from spjax.analysis.paper import PAPER, Estimate, Method
-from spjax.analysis.results import Record
+from spjax.analysis.results import Record, record_of_group
 from spjax.analysis.run import Run
 from spjax.analysis.style import save
 from spjax.analysis.tables import estimate_text, finite_values, markdown
@@ -26,7 +27,8 @@ COMPARED = {agent: SELF_PACED if agent == "sac" else ROWS for agent in AGENTS}
 CELLS = [Cell(ENV, agent, curriculum) for agent, curricula in COMPARED.items() for curriculum in curricula]
 SNAPSHOT_LEARNER = "ppo"
 DIGITS = 1  # of returns, as in print
-HEADER = ("curriculum", "seeds", "return", "paper", "caught [%]", "threshold", "iterations", "paper")
+ARRIVAL = "iterations_to_contexts_at_the_target"
+HEADER = ("curriculum", "seeds", "return", "paper", "caught [%]", "threshold", "iterations", "paper", "contexts arrive")
 NOTES = """
 Mean ± one standard error over the seeds after 500 iterations of 5,000 steps: the discounted return and the balls caught, both of
 200 throws at the target distribution. Beside it the paper's value and the p-value of Welch's t-test between the two (20 seeds
@@ -36,16 +38,19 @@ curriculum and those that do not differ from it at p < 1 % (Welch).
 With an asterisk, SPDL and GoalGAN start at the initial distribution, balls that fly into the resting net, and Default lacks the
 policy that was cloned to hold still, which all others start from.
 
-Iterations are those to the threshold, 80 % of the lower of the final returns of the two schedules with the same star; a seed that
-never gets there counts as the last iteration.
+Iterations are those to the threshold, 80 % of the lower of the final returns of the two schedules with the same star. Contexts
+arrive when their KL divergence to the target distribution is at most 0.001 nats for the first time. Both as of the evaluations,
+every 5 iterations; a seed that never gets there counts as the last iteration.
 """
 
 
 def report(runs: Runs, results: Path) -> str:
     """Writes the records, the tables and the pictures of what is finished, and returns the tables in Markdown."""
     crossings = {agent: _crossings(agent, runs) for agent in AGENTS}
-    tables = [f"### {agent.upper()}\n\n{_table(agent, runs, crossings[agent])}" for agent in AGENTS]
-    records = records_of(NAME, CELLS, runs) + [entry for found in crossings.values() for entry in found.values()]
+    arrivals = {agent: _arrivals(agent, runs) for agent in AGENTS}
+    tables = [f"### {agent.upper()}\n\n{_table(agent, runs, crossings[agent], arrivals[agent])}" for agent in AGENTS]
+    records = records_of(NAME, CELLS, runs)
+    records += [entry for found in (*crossings.values(), *arrivals.values()) for entry in found.values()]
     pictures = [f"![{caption}]({picture.relative_to(results).as_posix()})" for caption, picture in _draw(runs, results)]
     return write_report(results, NAME, records, "\n\n".join(["\n".join(tables) + NOTES.rstrip(), *pictures, ""]))
 
@@ -61,7 +66,23 @@ def _crossings(agent: str, runs: Runs) -> dict[Curriculum, Record]:
     return found
 
 
-def _table(agent: str, runs: Runs, crossings: Mapping[Curriculum, Record]) -> str:
+def _arrivals(agent: str, runs: Runs) -> dict[Curriculum, Record]:
+    """Returns the iterations until the contexts are at the target, of each self-paced curriculum that is finished."""
+    found: dict[Curriculum, Record] = {}
+    for curriculum in SELF_PACED:
+        cell = Cell(ENV, agent, curriculum)
+        if cell.name in runs:
+            run = runs[cell.name]
+            arrival = iterations_to_target(run, run.groups()[0])
+            entry = record_of_group(run, run.groups()[0], NAME, ARRIVAL, arrival.iterations)
+            changed = {"settings": settings_of(cell), "never_reached": arrival.never_reached}
+            found[curriculum] = Record(**{**entry, **changed})
+    return found
+
+
+def _table(
+    agent: str, runs: Runs, crossings: Mapping[Curriculum, Record], arrivals: Mapping[Curriculum, Record]
+) -> str:
     curricula, finished = COMPARED[agent], _finished(agent, runs)
     returns = [final_return(finished[curriculum]) if curriculum in finished else None for curriculum in curricula]
     rows = []
@@ -74,21 +95,29 @@ def _table(agent: str, runs: Runs, crossings: Mapping[Curriculum, Record]) -> st
                 OPEN if final is None else _marked(_estimate(final, DIGITS), bold),
                 paper_text(printed and printed.final, final, DIGITS),
                 OPEN if final is None else _estimate(final_success_rate(finished[curriculum]), 1, scale=100),
-                *_iterations(curriculum, printed and printed.iterations, crossings.get(curriculum)),
+                *_iterations(
+                    curriculum, printed and printed.iterations, crossings.get(curriculum), arrivals.get(curriculum)
+                ),
             ]
         )
     return markdown(HEADER, 1, rows)
 
 
-def _iterations(curriculum: Curriculum, printed: Estimate | None, crossing: Record | None) -> tuple[str, str, str]:
-    """Returns threshold, iterations to it and the paper's iterations; nothing for curricula of a single schedule."""
+def _iterations(
+    curriculum: Curriculum, printed: Estimate | None, crossing: Record | None, arrival: Record | None
+) -> tuple[str, str, str, str]:
+    """Returns threshold, iterations to it, the paper's, and those to the target contexts; nothing if not self-paced."""
     if curriculum not in SELF_PACED:
-        return "", "", ""
-    paper = paper_text(printed, crossing, 0)
-    if crossing is None:
-        return OPEN, OPEN, paper
-    never = f" ({crossing['never_reached']} never)" if crossing["never_reached"] else ""
-    return estimate_text(crossing["threshold"], None, DIGITS), _estimate(crossing, 0) + never, paper
+        return "", "", "", ""
+    threshold = OPEN if crossing is None else estimate_text(crossing["threshold"], None, DIGITS)
+    return threshold, _count(crossing), paper_text(printed, crossing, 0), _count(arrival)
+
+
+def _count(iterations: Record | None) -> str:
+    if iterations is None:
+        return OPEN
+    never = f" ({iterations['never_reached']} never)" if iterations["never_reached"] else ""
+    return _estimate(iterations, 0) + never
 
 
 def _estimate(record: Record, digits: int, scale: float = 1.0) -> str:
@@ -116,6 +145,13 @@ def _draw(runs: Runs, results: Path) -> Iterator[tuple[str, Path]]:
         figure = curriculum_curves({learner: list(found.values()) for learner, found in learners.items()})
         caption = "Return of the curricula; dashed: final returns that the paper prints"
         yield caption, save(figure, pictures / "rewards.png")
+    self_paced = {
+        learner: {c: run for c, run in found.items() if c in SELF_PACED} for learner, found in learners.items()
+    }
+    if self_paced := {learner: found for learner, found in self_paced.items() if found}:
+        figure = distance_curves(self_paced, SELF_PACED)
+        caption = "How far the contexts of each seed are from the target, and its final return"
+        yield caption, save(figure, pictures / "distances.png")
     snapshots = _finished(SNAPSHOT_LEARNER, runs)
     if shown := {curriculum: run for curriculum, run in snapshots.items() if curriculum.schedule == "proportion"}:
         labels = " and ".join(curriculum.label for curriculum in shown)

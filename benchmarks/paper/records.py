@@ -25,14 +25,15 @@ def finished_runs(blocks: Iterable[Block]) -> Runs:
 def records_of(experiment: str, cells: Iterable[Cell], runs: Runs, threshold: float | None = None) -> list[Record]:
     """Returns the records of the finished cells; settings that differ from the preset's are in them as `settings`."""
     return [
-        Record(**{**record, "settings": {**_settings(cell), **record["settings"]}})
+        Record(**{**record, "settings": {**settings_of(cell), **record["settings"]}})
         for cell in cells
         if cell.name in runs
         for record in records_of_run(runs[cell.name], experiment, threshold)
     ]
 
 
-def _settings(cell: Cell) -> dict[str, Setting]:
+def settings_of(cell: Cell) -> dict[str, Setting]:
+    """Returns what a cell changes of its preset, in the names of a run folder."""
     return cell.starred_settings | {f"teacher.{name}": value for name, value in cell.teacher_settings.items()}
 
 

@@ -139,14 +139,46 @@ def records_of_run(run: Run, experiment: str, threshold: float | None = None) ->
         for metric in ("discounted_return", "success_rate"):
             curves = run.evaluation_curves(metric, group)
             paper = printed.final if printed and metric == "discounted_return" else None
-            records.append(_record_of_group(run, group, experiment, metric, curves.values[:, -1], paper))
+            records.append(record_of_group(run, group, experiment, metric, curves.values[:, -1], paper))
         if threshold is not None:
             curves = run.evaluation_curves("discounted_return", group)
             crossing = statistics.iterations_to_threshold(curves.iterations, curves.values, threshold)
             paper = printed.iterations if printed else None
-            entry = _record_of_group(run, group, experiment, "iterations_to_threshold", crossing.iterations, paper)
+            entry = record_of_group(run, group, experiment, "iterations_to_threshold", crossing.iterations, paper)
             records.append(Record(**{**entry, "threshold": threshold, "never_reached": crossing.never_reached}))
     return records
+
+
+def record_of_group(
+    run: Run,
+    group: Group,
+    experiment: str,
+    metric: str,
+    values: Float[np.ndarray, " seed"],
+    paper: Estimate | None = None,
+) -> Record:
+    """Returns a record of one metric of a run, a value for each seed of the group, with the paper's value if there is one."""
+    config, summary = run.config, run.summary
+    return record(
+        experiment=experiment,
+        env=config.env,
+        agent=config.agent,
+        teacher=config.teacher,
+        schedule=config.schedule,
+        settings=group.settings,
+        metric=metric,
+        seeds=run.seeds(group),
+        values=values,
+        paper_mean=paper.mean if paper else None,
+        paper_standard_error=paper.standard_error if paper else None,
+        iterations=run.last_evaluated_iteration,
+        wall_seconds=summary.wall_seconds if summary else None,
+        compile_seconds=summary.compile_seconds if summary else None,
+        device=config.device,
+        versions=config.versions,
+        commit=config.commit,
+        command=config.command,
+    )
 
 
 def write_records(path: str | Path, records: Sequence[Record]) -> None:
@@ -198,32 +230,6 @@ def device() -> str:
         return f"{cores} CPU core{'' if cores == 1 else 's'} ({_cpu_model()})"
     kind = devices[0].device_kind
     return kind if len(devices) == 1 else f"{len(devices)} x {kind}"
-
-
-def _record_of_group(
-    run: Run, group: Group, experiment: str, metric: str, values: Float[np.ndarray, " seed"], paper: Estimate | None
-) -> Record:
-    config, summary = run.config, run.summary
-    return record(
-        experiment=experiment,
-        env=config.env,
-        agent=config.agent,
-        teacher=config.teacher,
-        schedule=config.schedule,
-        settings=group.settings,
-        metric=metric,
-        seeds=run.seeds(group),
-        values=values,
-        paper_mean=paper.mean if paper else None,
-        paper_standard_error=paper.standard_error if paper else None,
-        iterations=run.last_evaluated_iteration,
-        wall_seconds=summary.wall_seconds if summary else None,
-        compile_seconds=summary.compile_seconds if summary else None,
-        device=config.device,
-        versions=config.versions,
-        commit=config.commit,
-        command=config.command,
-    )
 
 
 def _finite(value: float | np.ndarray) -> float | None:

@@ -62,10 +62,16 @@ def write_cell(
 
 
 def _metrics(config: RunConfig, iteration: int) -> pa.Table:
-    """Returns the last row of each lane, of episodic learners every row: 1,024 steps an iteration, contexts that stay."""
+    """Returns the rows of the middle and the last iteration; the KL to the target falls linearly from 1 to 0.
+
+    Of episodic learners every row: 1,024 steps an iteration, contexts that stay.
+    """
     lanes = config.lanes()
     if not config.episodic:
-        return pa.table(run_folder.lane_columns(lanes, 1) | {"iteration": [iteration] * len(lanes)})
+        shown = sorted({min(config.num_iterations // 2, iteration), iteration})
+        distances = [1 - k / config.num_iterations for k in shown]
+        rows = {"iteration": shown * len(lanes), "teacher.kl_to_target": distances * len(lanes)}
+        return pa.table(run_folder.lane_columns(lanes, len(shown)) | rows)
     numbers = np.tile(np.arange(1, iteration + 1), len(lanes))
     columns = {
         **run_folder.lane_columns(lanes, iteration),

@@ -99,14 +99,15 @@ def test_the_table_has_returns_catches_and_iterations_beside_print(
         "32.0",
         "308 ± 6",
         f"285 ± 19 (p {p_crossing:.3f})",
+        "500 ± 0",
     ]
     assert table["PPO"]["SPDL (V_LB)"][4:6] == ["32.0", "380 ± 49 (1 never)"]
-    assert table["PPO"]["SPDL* (ζ)"] == ["…", "…", "49.3 ± 1.4", "…", "…", "…", "224 ± 7"]
-    assert table["PPO"]["ALP-GMM"] == ["…", "…", "46.5 ± 0.7", "…", "", "", ""]
+    assert table["PPO"]["SPDL* (ζ)"] == ["…", "…", "49.3 ± 1.4", "…", "…", "…", "224 ± 7", "…"]
+    assert table["PPO"]["ALP-GMM"] == ["…", "…", "46.5 ± 0.7", "…", "", "", "", ""]
     assert table["PPO"]["Default"][:2] == ["2", "22.2 ± 0.2"]
     assert table["PPO"]["Default*"][2].startswith("23.0 ± 0.7 (p ")
     assert list(table["SAC"]) == ["SPDL (ζ)", "SPDL (V_LB)", "SPDL* (ζ)", "SPDL* (V_LB)"]
-    assert table["TRPO"]["SPDL* (V_LB)"] == ["…", "…", "46.0 ± 1.5", "…", "…", "…", "285 ± 20"]
+    assert table["TRPO"]["SPDL* (V_LB)"] == ["…", "…", "46.0 ± 1.5", "…", "…", "…", "285 ± 20", "…"]
     assert (tmp_path / "figure-ball-catching.md").read_text() == text
 
 
@@ -153,7 +154,7 @@ def test_pictures_are_drawn_of_what_there_is(make_cell: MakeCell, runs_of: Calla
     assert pictures(figure_ball_catching.report(runs_of(default), tmp_path), tmp_path) == ["catch_rates", "rewards"]
     make_cell(spdl, [50.0, 51.0])
     text = figure_ball_catching.report(runs_of(default, spdl), tmp_path)
-    assert pictures(text, tmp_path) == ["catch_rates", "rewards", "contexts"]
+    assert pictures(text, tmp_path) == ["catch_rates", "rewards", "distances", "contexts"]
     assert "![Where PPO with SPDL (ζ) is thrown balls at" in text
 
 

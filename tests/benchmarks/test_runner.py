@@ -129,7 +129,7 @@ def test_what_has_finished_is_kept_and_counts_on_every_machine(
     assert kept.config == trained.config
     assert kept.summary == trained.summary
     assert kept.evaluation.equals(trained.evaluation)
-    assert kept.metrics["iteration"].to_pylist() == [400, 400]  # lanes
+    assert kept.metrics.equals(trained.metrics)  # made up of evaluated iterations alone
     assert kept.trajectories is not None
     assert trained.trajectories is not None
     assert kept.trajectories.equals(trained.trajectories)  # made up with one episode a lane
