@@ -37,8 +37,7 @@ def mjcf() -> str:
     """Returns the scene.
 
     Positions are the 7 joints of the arm and x, y, z of the ball; activations the desired positions of the controlled
-    joints; `controls` makes the control vector. Body ``net`` has the frame of the net. Sensors ``ball_net`` and
-    ``ball_any`` count the ball's contacts with the net and with anything, as of the start of the last substep.
+    joints; `controls` makes the control vector. Body ``net`` has the frame of the net.
     """
     net = (
         '<body name="net" pos="0 0 0.09" quat="0.7071 0.7071 0 0"><geom name="net" type="cylinder" size="0.06 0.01" '
@@ -60,10 +59,6 @@ def mjcf() -> str:
     <body name="ball">{slides}<geom name="ball" type="sphere" size="0.02" mass="0.1" rgba="0.8 0.3 0.2 1"/></body>
   </worldbody>
   <actuator>{"".join(actuators)}</actuator>
-  <sensor>
-    <contact name="ball_net" geom1="ball" geom2="net" data="found"/>
-    <contact name="ball_any" geom1="ball" data="found"/>
-  </sensor>
 </mujoco>"""
 
 

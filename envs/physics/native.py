@@ -181,9 +181,9 @@ def _first_hits(
     found: Bool[np.ndarray, "instance substep pair"],
 ) -> tuple[Int[np.ndarray, " hit"], Int[np.ndarray, " hit"]]:
     """Returns which instances have a contact in any substep, and the first of these substeps."""
-    instances, substeps, _ = np.nonzero(found)  # sorted by instance, then substep
-    hits, position = np.unique(instances, return_index=True)
-    return hits, substeps[position]
+    substeps = found.any(axis=2)
+    hits = np.flatnonzero(substeps.any(axis=1))
+    return hits, substeps[hits].argmax(axis=1)
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_char_p)

@@ -26,9 +26,17 @@ CUP = """
 </body>"""
 
 
+# How many contacts the ball has with the net and with anything.
+SENSORS = """
+<sensor>
+  <contact name="ball_net" geom1="ball" geom2="net" data="found"/>
+  <contact name="ball_any" geom1="ball" data="found"/>
+</sensor>"""
+
+
 @pytest.fixture(scope="module")
 def model():
-    return mujoco.MjModel.from_xml_string(scene.mjcf())
+    return mujoco.MjModel.from_xml_string(scene.mjcf().replace("</mujoco>", f"{SENSORS}</mujoco>"))
 
 
 def at_home(model, ball=(3.0, -0.7, 500.0)):
