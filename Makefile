@@ -11,7 +11,7 @@ demo: $(VENV)/.installed  ## 20 seeds of self-paced PPO on the 3-D point mass, w
 	$(BIN)/spjax train point-mass-3d --agent ppo --teacher self-paced --seeds $(SEEDS)
 
 test: $(VENV)/.installed check  ## formatting, types and the whole suite
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations 30 --durations-min 5
 
 check: $(VENV)/.installed  ## ruff and mypy; mypy reads the packages as they are installed
 	$(BIN)/ruff check .
