@@ -30,8 +30,9 @@ from benchmarks.paper import (
 from benchmarks.paper.blocks import Block, time_left
 from benchmarks.paper.cells import Cell
 from benchmarks.paper.kept import keep
-from benchmarks.paper.records import Runs, finished_runs, recorded_runs
+from benchmarks.paper.records import Runs, finished_runs, recorded_runs, recorded_timings
 from benchmarks.paper.runner import Plan, status_lines, train
+from spjax.analysis.results import device
 from spjax.cli.report import frozen_lanes
 from spjax.training.train import Interrupted
 
@@ -91,7 +92,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--agents", nargs="+", choices=AGENTS, default=AGENTS, metavar="AGENT", help="only these learners"
     )
-    made.add_argument("--only", default="", metavar="TEXT", help="train only cells with TEXT in their name")
+    made.add_argument(
+        "--only", default="", metavar="TEXT", help="train only cells with TEXT in their name, or the one of this name"
+    )
     made.add_argument("--report-only", action="store_true", help="train nothing; write what is finished")
     made.add_argument("--runs", type=Path, default=Path("runs/paper"), help="where run folders are (runs/paper)")
     made.add_argument("--results", type=Path, default=RESULTS, help="where results go (benchmarks/results)")
@@ -106,7 +109,8 @@ def cells_of(names: Sequence[str]) -> list[Cell]:
 
 def _run(options: argparse.Namespace, console: Console) -> list[str]:
     """Trains and reports; returns what could not be trained."""
-    plan = Plan(cells_of(options.names), options.runs, options.seeds, options.results / KEPT)
+    timings = [t for name in options.names for t in recorded_timings(options.results / f"{name}.json", device())]
+    plan = Plan(cells_of(options.names), options.runs, options.seeds, options.results / KEPT, timings)
     failures = _train(options, plan, console) if plan.cells else []
     keep(plan.blocks(), options.results / KEPT)
     _report(options, plan.blocks(), console)
@@ -121,7 +125,7 @@ def _train(options: argparse.Namespace, plan: Plan, console: Console) -> list[st
     for line in status_lines(blocks):
         _say(console, line)
     left = [block for block in blocks if block.state != "finished" and _wanted(options, block.cell)]
-    _say(console, f"{len(left)} to train; {time_left(left, blocks)}")
+    _say(console, f"{len(left)} to train; {time_left(left, blocks, plan.recorded)}")
     if options.report_only:
         return []
     seeds = "" if options.seeds is None else f" --seeds {options.seeds}"
@@ -130,7 +134,10 @@ def _train(options: argparse.Namespace, plan: Plan, console: Console) -> list[st
 
 
 def _wanted(options: argparse.Namespace, cell: Cell) -> bool:
-    return cell.env in options.envs and cell.agent in options.agents and options.only in cell.name
+    """Says whether the filters let a cell through; a whole name means this cell alone, not others that contain it."""
+    whole = any(other.name == options.only for other in cells_of(options.names))
+    named = cell.name == options.only if whole else options.only in cell.name
+    return cell.env in options.envs and cell.agent in options.agents and named
 
 
 def _report(options: argparse.Namespace, blocks: Sequence[Block], console: Console) -> None:

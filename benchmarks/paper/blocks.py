@@ -7,9 +7,9 @@ finished is kept beside the results as well, so that a cell that was trained on 
 import dataclasses
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.paper.cells import Cell
 from spjax.training.run_folder import read_config
@@ -96,7 +96,7 @@ class Estimate:
     """How long what is left will take."""
 
     seconds: float
-    unknown: tuple[str, ...]  # tasks and learners of which nothing is finished, so that they are not in the seconds
+    unknown: tuple[str, ...]  # tasks and learners that were never measured, so that they are not in the seconds
 
     def __str__(self) -> str:
         """Returns it in words."""
@@ -107,26 +107,51 @@ class Estimate:
         return f"{known} and {unknown}" if self.seconds else unknown
 
 
-def time_left(left: Iterable[Block], blocks: Iterable[Block]) -> Estimate:
-    """Returns the time that some blocks will take, from the finished blocks of the same task and learner."""
-    rates = _seconds_per_lane_iteration(blocks)
+def time_left(left: Iterable[Block], blocks: Iterable[Block], recorded: Iterable["Timing"] = ()) -> Estimate:
+    """Returns the time that some blocks will take.
+
+    Args:
+        left: the blocks.
+        blocks: those that are finished tell how long their task and learner take.
+        recorded: what is known of tasks and learners of which none is finished.
+    """
+    rates = _seconds_per_lane_iteration(recorded) | _seconds_per_lane_iteration(_timings(blocks))
     left = list(left)
     known = [block for block in left if _kind(block) in rates]
     seconds = sum(rates[_kind(block)] * block.lane_iterations * block.left for block in known)
     return Estimate(seconds, tuple(sorted({_kind(block) for block in left} - rates.keys())))
 
 
+class Timing(NamedTuple):
+    """How long a run took, compiling included."""
+
+    kind: str  # task and learner
+    seconds: float
+    lane_iterations: int
+
+
+def _timings(blocks: Iterable[Block]) -> list[Timing]:
+    """Returns those of finished blocks."""
+    return [
+        Timing(_kind(block), block.wall_seconds, block.lane_iterations)
+        for block in blocks
+        if block.wall_seconds is not None
+    ]
+
+
 def _kind(block: Block) -> str:
     return f"{block.cell.env} {block.cell.agent}"
 
 
-def _seconds_per_lane_iteration(blocks: Iterable[Block]) -> Mapping[str, float]:
-    """Returns the mean wall seconds of the finished blocks of each kind; compiling included."""
-    measured: dict[str, list[tuple[float, int]]] = {}
-    for block in blocks:
-        if block.wall_seconds is not None:
-            measured.setdefault(_kind(block), []).append((block.wall_seconds, block.lane_iterations))
-    return {kind: sum(s for s, _ in pairs) / sum(n for _, n in pairs) for kind, pairs in measured.items()}
+def _seconds_per_lane_iteration(timings: Iterable[Timing]) -> dict[str, float]:
+    """Returns the mean of each kind."""
+    measured: dict[str, list[Timing]] = {}
+    for timing in timings:
+        measured.setdefault(timing.kind, []).append(timing)
+    return {
+        kind: sum(timing.seconds for timing in found) / sum(timing.lane_iterations for timing in found)
+        for kind, found in measured.items()
+    }
 
 
 def duration(seconds: float) -> str:

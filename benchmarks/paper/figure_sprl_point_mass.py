@@ -21,10 +21,10 @@ CELLS = [cell for env in ENVS for cell in (Cell(env, "sprl", SPRL), Cell(env, LE
 THRESHOLD = 5.0  # discounted return that the paper speaks of
 HEADER = ("task", "method", "seeds", "return", f"iterations to {THRESHOLD:g}", "never", "mean curve")
 NOTES = f"""
-Discounted return on the target tasks at the end, and environment steps until it is {THRESHOLD:g}, in iterations of {STEPS:,}:
-mean ± one standard error over the seeds, of which the last column but one never get there and count as the end of the run; the
-last column is when the mean over the seeds gets there. The steps that fill SPRL's first buffer are counted. The paper says that
-SPRL needs up to 800 iterations.
+Discounted return on the target tasks at the last step that every seed has reached, and environment steps until it is
+{THRESHOLD:g}, in iterations of {STEPS:,}: mean ± one standard error over the seeds, of which the last column but one never get
+there and count as the end of the run; the last column is when the mean over the seeds gets there. The steps that fill SPRL's
+first buffer are counted. The paper says that SPRL needs up to 800 iterations.
 """
 
 

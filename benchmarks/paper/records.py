@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.paper.blocks import Block
+from benchmarks.paper.blocks import Block, Timing
 from benchmarks.paper.cells import Cell
 from spjax.analysis.pool import pool
 from spjax.analysis.results import Record, read_records, records_of_run, write_records
@@ -66,6 +66,17 @@ def recorded_runs(file: Path) -> set[str]:
         for record in records
         for seed in record["seeds"]
     }
+
+
+def recorded_timings(file: Path, device: str) -> list[Timing]:
+    """Returns how long the runs took that a file has records of and that ran on this device; none without a file."""
+    lane_iterations: dict[tuple[str, float], int] = {}  # groups of one sweep took the same seconds together
+    for record in read_records(file) if file.is_file() else []:
+        seconds, iterations = record["wall_seconds"], record["iterations"]
+        if record["metric"] == "discounted_return" and record["device"] == device and seconds and iterations:
+            run = (f"{record['env']} {record['agent']}", seconds)
+            lane_iterations[run] = lane_iterations.get(run, 0) + len(record["seeds"]) * iterations
+    return [Timing(*run, count) for run, count in lane_iterations.items()]
 
 
 def write_report(results: Path, name: str, records: Sequence[Record], text: str) -> str:

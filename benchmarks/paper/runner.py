@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import spjax
-from benchmarks.paper.blocks import Block, blocks_of, duration, seeds_label, time_left
+from benchmarks.paper.blocks import Block, Timing, blocks_of, duration, seeds_label, time_left
 from benchmarks.paper.cells import Cell
 
 Say = Callable[[str], None]
@@ -19,6 +19,7 @@ class Plan:
     runs: Path
     num_seeds: int | None  # seeds 1..N of every cell; None for as many as were published
     kept: Path | None = None  # where finished run folders are kept
+    recorded: Sequence[Timing] = ()  # how long runs took that have records alone
 
     def blocks(self) -> list[Block]:
         """Returns the run folders of all cells as they are now.
@@ -65,7 +66,9 @@ def train(plan: Plan, wanted: Callable[[Cell], bool], command: str, say: Say) ->
     left = [block for block in blocks if block.state != "finished" and wanted(block.cell)]
     failures = []
     for index, block in enumerate(left):
-        say(f"{index + 1} of {len(left)}: {block.folder.name}, {block.state}; {time_left(left[index:], blocks)}")
+        say(
+            f"{index + 1} of {len(left)}: {block.folder.name}, {block.state}; {time_left(left[index:], blocks, plan.recorded)}"
+        )
         try:
             _train_block(block, command)
         except ValueError as error:

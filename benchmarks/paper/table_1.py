@@ -25,7 +25,8 @@ OPEN = "…"  # not trained yet
 NOTES = """
 Mean discounted return on the target tasks after 400 iterations ± one standard error; {seeds} unless a cell says otherwise. Beside
 it the paper's value and the p-value of Welch's t-test between the two (the paper rounds its standard errors). – is not in print:
-the paper's Table 1 has neither TRPO nor SPDL (V_LB); what stands there is from its Table 2. {open} is not trained yet.
+of the point mass, the paper's Table 1 has neither TRPO nor SPDL (V_LB); what stands there is from its Table 2. {open} is not
+trained yet.
 
 Bold: the best curriculum of the column and those that do not differ from it at p < 1 % (Welch). The paper prints bold only where
 the best differs from every other; where a column has SPDL and another curriculum in bold, it would have none.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.paper.blocks import Block, blocks_of, duration, seeds_label, time_left
+from benchmarks.paper.blocks import Block, Timing, blocks_of, duration, seeds_label, time_left
 from benchmarks.paper.cells import Cell
 from spjax.analysis.curricula import CURRICULA
 
@@ -102,6 +102,12 @@ def test_a_learner_that_was_never_measured_on_a_task_is_named() -> None:
     assert (estimate.seconds, estimate.unknown) == (100.0, ("ball-catching ppo",))
     assert str(estimate) == "about 2 min left and unknown time for ball-catching ppo"
     assert str(time_left([other], blocks)) == "unknown time for ball-catching ppo"
+
+
+def test_records_tell_the_time_of_what_is_not_finished_here() -> None:
+    blocks = [block("ppo", "finished", wall=100.0), block("ppo", "to be trained"), block("sac", "to be trained")]
+    recorded = [Timing("point-mass-3d ppo", 9e9, 1), Timing("point-mass-3d sac", 60.0, 20 * 400)]
+    assert time_left(blocks[1:], blocks, recorded).seconds == pytest.approx(100.0 + 30.0)
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,31 @@ def test_the_command_trains_what_its_filters_let_through(tmp_path: Path, calls: 
     assert (tmp_path / "results" / "table-1.md").is_file()
 
 
+def test_a_whole_name_takes_no_cell_that_contains_it(tmp_path: Path, calls: list[str]) -> None:
+    starred = "ball-catching_ppo_default_starred"
+    assert run(tmp_path, "figure-ball-catching", "--only", "ball-catching_ppo_default", "--seeds", "1") == 1
+    assert run(tmp_path, "figure-ball-catching", "--only", "ppo_default_star", "--seeds", "1") == 1
+    assert cells_trained(calls) == ["ball-catching_ppo_default", starred]
+
+
+def test_records_of_this_device_say_how_long_training_takes(
+    make_cell: MakeCell, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paper, "device", lambda: "an abacus")
+    monkeypatch.setattr("spjax.training.run_folder.device", lambda: "an abacus")
+    folder = make_cell(SPDL, [1.0, 2.0], wall=3000.0)
+    assert run(tmp_path, "table-1", "--report-only") == 0
+    shutil.rmtree(folder)
+    shutil.rmtree(tmp_path / "results" / "cells")
+    capsys.readouterr()
+    arguments = ("table-1", "--envs", SPDL.env, "--agents", SPDL.agent, "--seeds", "1", "--report-only")
+    assert run(tmp_path, *arguments) == 0
+    assert "9 to train; about 3 h 45 min left" in capsys.readouterr().out  # 1,500 s a seed
+    monkeypatch.setattr(paper, "device", lambda: "a slide rule")
+    assert run(tmp_path, *arguments) == 0
+    assert "9 to train; unknown time for point-mass-2d ppo" in capsys.readouterr().out
+
+
 def test_what_could_not_be_trained_is_an_exit_code(tmp_path: Path, calls: list[str]) -> None:
     assert run(tmp_path, "table-1", "--only", "point-mass-2d_ppo_default", "--seeds", "1") == 1
     assert cells_trained(calls) == ["point-mass-2d_ppo_default"]
