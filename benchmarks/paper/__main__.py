@@ -7,6 +7,7 @@ and nothing where the record already has more.
 """
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
@@ -33,6 +34,7 @@ from benchmarks.paper.kept import keep
 from benchmarks.paper.records import Runs, finished_runs, recorded_runs, recorded_timings
 from benchmarks.paper.runner import Plan, status_lines, train
 from spjax.analysis.results import device
+from spjax.cli.errors import describe
 from spjax.cli.report import frozen_lanes
 from spjax.training.train import Interrupted
 
@@ -72,9 +74,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console()
     try:
         failures = _run(options, console)
-    except (Interrupted, ValueError) as stopped:
-        console.print(str(stopped), markup=False, soft_wrap=True)
+    except (Interrupted, ValueError, OSError) as stopped:
+        text = describe(stopped) if isinstance(stopped, OSError) else str(stopped)
+        console.print(text, markup=False, soft_wrap=True)
         sys.exit(130 if isinstance(stopped, Interrupted) else 1)
+    except KeyboardInterrupt:
+        console.print("interrupted")
+        os._exit(130)  # a regular exit would wait for the computation that runs, which cannot be cancelled
     sys.exit(1 if failures else 0)
 
 
@@ -86,7 +92,10 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("names", nargs="+", choices=list(EXPERIMENTS), metavar="NAME", help=", ".join(EXPERIMENTS))
     made.add_argument(
-        "--seeds", type=int, help="train seeds 1..N of every cell; what exists counts (20; of the gate 40)"
+        "--seeds",
+        type=_positive,
+        metavar="N",
+        help="train seeds 1..N of every cell; what exists counts (20; of the gate 40)",
     )
     made.add_argument("--envs", nargs="+", choices=ENVS, default=ENVS, metavar="ENV", help="train only these tasks")
     made.add_argument(
@@ -99,6 +108,13 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--runs", type=Path, default=Path("runs/paper"), help="where run folders are (runs/paper)")
     made.add_argument("--results", type=Path, default=RESULTS, help="where results go (benchmarks/results)")
     return made
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
 
 
 def cells_of(names: Sequence[str]) -> list[Cell]:

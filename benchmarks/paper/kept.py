@@ -25,8 +25,7 @@ def keep(blocks: Iterable[Block], kept: Path) -> None:
 
 
 def _copy(folder: Path, copy: Path) -> None:
-    temporary = copy.with_name(f".{copy.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary = copy.with_name(f".{copy.name}.{os.getpid()}.tmp")
     run = load_run(folder)
     last = f"{run.last_evaluated_iteration:06d}.parquet"
     evaluated = pc.is_in(run.metrics["iteration"], value_set=pc.unique(run.evaluation["iteration"]))
@@ -36,4 +35,9 @@ def _copy(folder: Path, copy: Path) -> None:
         write_table(temporary / "trajectories.parquet", run.trajectories.filter(pc.field("episode") == 0))
     for name in ("config.json", "summary.json"):
         shutil.copy(folder / name, temporary)
-    os.replace(temporary, copy)
+    try:
+        os.replace(temporary, copy)
+    except OSError:
+        shutil.rmtree(temporary)
+        if not copy.exists():  # where it does, another process kept it meanwhile
+            raise

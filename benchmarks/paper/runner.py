@@ -65,7 +65,10 @@ def train(plan: Plan, wanted: Callable[[Cell], bool], command: str, say: Say) ->
     blocks = plan.blocks()
     left = [block for block in blocks if block.state != "finished" and wanted(block.cell)]
     failures = []
-    for index, block in enumerate(left):
+    for index, planned in enumerate(left):
+        block = next((block for block in blocks if block.folder.name == planned.folder.name), planned)
+        if block.state == "finished":  # another process did it meanwhile
+            continue
         say(
             f"{index + 1} of {len(left)}: {block.folder.name}, {block.state}; {time_left(left[index:], blocks, plan.recorded)}"
         )

@@ -181,8 +181,8 @@ def _first_hits(
     found: Bool[np.ndarray, "instance substep pair"],
 ) -> tuple[Int[np.ndarray, " hit"], Int[np.ndarray, " hit"]]:
     """Returns which instances have a contact in any substep, and the first of these substeps."""
-    substeps = found.any(axis=2)
-    hits = np.flatnonzero(substeps.any(axis=1))
+    substeps: Bool[np.ndarray, "instance substep"] = np.any(found, axis=2)
+    hits = np.flatnonzero(np.any(substeps, axis=1))
     return hits, substeps[hits].argmax(axis=1)
 
 

@@ -72,8 +72,6 @@ class SAC:
         check_at_least(self, 0, "updates_per_step", "learning_rate", "learning_starts")
         check_fractions(self, "discount", "target_rate")
         check_hidden(self)
-        if self.critic not in ("state-value", "twin-q"):
-            raise ValueError(f"agent.critic must be state-value or twin-q, got {self.critic}")
         if not self.initial_temperature > 0:
             raise ValueError(f"agent.initial_temperature must be positive, got {self.initial_temperature}")
         if self.replay_size % self.num_envs:

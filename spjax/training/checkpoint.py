@@ -46,6 +46,12 @@ class Checkpoints:
             return []
         return sorted(int(path.name) for path in self._folder.iterdir() if path.name.isdigit())
 
+    def discard_after(self, iteration: int) -> None:
+        """Removes what is newer, so that the newest one is one that can be read."""
+        for newer in self.iterations():
+            if newer > iteration:
+                shutil.rmtree(self._folder / f"{newer:06d}", ignore_errors=True)
+
     def restore(self, iteration: int, like: Any) -> Any:
         """Returns the state as host arrays with the structure, shapes and dtypes of `like`.
 

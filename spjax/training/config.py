@@ -7,8 +7,9 @@ import dataclasses
 import difflib
 import itertools
 import math
+import typing
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -78,24 +79,27 @@ class RunConfig:
         for field in ("num_iterations", "evaluate_every", "evaluation_episodes"):
             if getattr(self, field) < 1:
                 raise ValueError(f"{field} must be at least 1, got {getattr(self, field)}")
-        if not self.seeds:
-            raise ValueError("at least one seed is needed, got none")
-        if min(self.seeds) < 0 or max(self.seeds) >= 2**32:
-            raise ValueError(f"seeds must lie in [0, 2^32), got {min(self.seeds)}..{max(self.seeds)}")
-        if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"each seed may be given once, got {list(self.seeds)}")
-        _check_finite("agent", self.agent)
-        _check_finite("teacher", self.teacher)
+        _check_seeds(self.seeds)
+        for prefix, part in (("agent", self.agent), ("teacher", self.teacher)):
+            _check_choices(prefix, part)
+            _check_finite(prefix, part)
+        for name, values in self.over.items():
+            if not values:
+                raise ValueError(f"{name} needs at least one value to sweep over, got none")
         for lane in self.lanes():
-            agent, teacher = self._with_settings(lane.settings)
-            agent.check()
-            teacher.check(self.env.context_space)
-            if isinstance(teacher, teachers.Teacher) and self.episodic:
-                teacher.check_batch(agent.num_rollouts(self.env))
+            self._check_parts(*self._with_settings(lane.settings))
         target = teachers.Target(*self.target)
         target.check(self.env.context_space)
         if self.episodic and self.hold_position:
             raise ValueError(f"hold_position is for agents that act step by step, got it with {self.agent_name!r}")
+
+    def _check_parts(self, agent: Any, teacher: Any) -> None:
+        agent.check()
+        teacher.check(self.env.context_space)
+        if isinstance(teacher, teachers.Teacher) and self.episodic:
+            teacher.check_batch(agent.num_rollouts(self.env))
+        if getattr(teacher, "value_source", None) == "critic" and getattr(agent, "critic", None) == "twin-q":
+            raise ValueError("the twin-q critic has no state value; set teacher.value_source to return")
 
     @property
     def episodic(self) -> bool:
@@ -172,6 +176,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
 
 
+def _check_seeds(seeds: tuple[int, ...]) -> None:
+    if not seeds:
+        raise ValueError("at least one seed is needed, got none")
+    if min(seeds) < 0 or max(seeds) >= 2**32:
+        raise ValueError(f"seeds must lie in [0, 2^32), got {min(seeds)}..{max(seeds)}")
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"each seed may be given once, got {list(seeds)}")
+
+
 def _check_traced(name: str, part: Any, field: str) -> None:
     if part is None or not field:
         raise ValueError(f"cannot sweep over {name!r}: settings are named agent.<setting> or teacher.<setting>")
@@ -198,6 +211,16 @@ def _check_finite(prefix: str, part: Any) -> None:
         value = getattr(part, field)
         if value is not None:
             _check_number(f"{prefix}.{field}", tuple(value) if isinstance(value, list | tuple) else value)
+
+
+def _check_choices(prefix: str, part: Any) -> None:
+    """Checks the settings that take one of a few words."""
+    for field in dataclasses.fields(part):
+        choices = typing.get_args(field.type) if typing.get_origin(field.type) is Literal else ()
+        value = getattr(part, field.name)
+        if choices and value not in choices:
+            known = f"{', '.join(choices[:-1])} or {choices[-1]}"
+            raise ValueError(f"{prefix}.{field.name} must be {known}, got {value!r}")
 
 
 def _as_leaf(value: Any) -> np.ndarray:

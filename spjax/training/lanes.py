@@ -95,8 +95,11 @@ class Calls(Layout):
 
         def call(*arguments: Any) -> Lanes:
             each, shared = zip(*arguments[: len(lanes)], strict=True), arguments[len(lanes) :]
-            with ThreadPoolExecutor(self.workers[0]) as threads:
+            threads = ThreadPoolExecutor(self.workers[0])
+            try:
                 return tuple(threads.map(lambda lane: jax.block_until_ready(compiled(*lane, *shared)), each))
+            finally:  # after Ctrl-C, lanes that run cannot be stopped and nobody waits for them
+                threads.shutdown(wait=False, cancel_futures=True)
 
         return call
 

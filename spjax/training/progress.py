@@ -31,6 +31,7 @@ class SweepProgress:
             TextColumn("{task.description}"),
             console=console,
             disable=not shown or self._lines,
+            speed_estimate_period=math.inf,  # seconds; a chunk may take longer than any shorter period
         )
         self._task = self._bar.add_task("", total=num_iterations, completed=start)
 

@@ -154,6 +154,21 @@ def read_config_json(folder: Path) -> dict[str, Any]:
     return content
 
 
+def is_finished(folder: Path) -> bool:
+    """Says whether the run has ended."""
+    return (folder / "summary.json").is_file()
+
+
+def check_free(folder: Path) -> None:
+    """Checks that a run may begin here; what a process left that was killed before its first file does not count.
+
+    Raises:
+        ValueError: there is something else.
+    """
+    if folder.exists() and (not folder.is_dir() or any(file.name[0] != "." for file in folder.iterdir())):
+        raise ValueError(f"{folder} exists already; resume it, or choose another folder")
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Holds the run folder for this process.

@@ -24,24 +24,27 @@ from spjax.training.trajectories import trajectories
 
 
 class Interrupted(Exception):
-    """Ctrl-C was pressed; the run is saved and can be resumed."""
+    """Ctrl-C was pressed; the run is saved and can be resumed, or it has just finished."""
 
 
 def train(config: RunConfig, folder: str | Path, *, progress: bool = True, command: str = "spjax.train") -> Path:
     """Trains every lane of a sweep and returns its run folder.
 
     Raises:
-        ValueError: the configuration is wrong, or the folder exists and is not empty.
+        ValueError: the configuration is wrong, the folder exists and is not empty, or another process is training in it.
         Interrupted: Ctrl-C; the run folder holds everything up to the last chunk.
         OSError: the run folder cannot be written, for example because the disk is full; what was saved before stays.
     """
     folder = Path(folder)
     config.check()
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"{folder} exists already; resume it, or choose another folder")
+    run_folder.check_free(folder)
+    program = Program.of(config.experiments())
     folder.mkdir(parents=True, exist_ok=True)
-    run_folder.write_config(folder, config, command)
-    return _run(config, folder, progress)
+    with run_folder.locked(folder):
+        run_folder.check_free(folder)
+        run_folder.write_config(folder, config, command)
+        _run(config, program, folder, progress)
+    return folder
 
 
 def resume(folder: str | Path, *, progress: bool = True) -> Path:
@@ -56,7 +59,11 @@ def resume(folder: str | Path, *, progress: bool = True) -> Path:
     folder = Path(folder)
     config = run_folder.read_config(folder)
     config.check()
-    return _run(config, folder, progress)
+    if not run_folder.is_finished(folder):
+        program = Program.of(config.experiments())
+        with run_folder.locked(folder):
+            _run(config, program, folder, progress)
+    return folder
 
 
 def restore(folder: str | Path) -> tuple[RunConfig, Program, Lanes]:
@@ -76,22 +83,20 @@ def restore(folder: str | Path) -> tuple[RunConfig, Program, Lanes]:
     return config, program, state
 
 
-def _run(config: RunConfig, folder: Path, progress: bool) -> Path:
-    console = Console()
-    if (folder / "summary.json").is_file():
-        return folder
-    with run_folder.locked(folder), _first_interrupt() as interrupted:
-        program = Program.of(config.experiments())
+def _run(config: RunConfig, program: Program, folder: Path, progress: bool) -> None:
+    """Trains from where the folder stops to the end; the caller holds the folder."""
+    with _first_interrupt() as interrupted:
         writer = _Writer(folder, config)
         states = writer.restore(program)
-        with SweepProgress(config.num_iterations, writer.iteration, console, progress) as bar:
+        with SweepProgress(config.num_iterations, writer.iteration, Console(), progress) as bar:
             bar.note(f"{count(len(config.lanes()), 'run')} on {count(*program.layout.workers)}; compiling")
             try:
                 states = _loop(config, program, writer, states, bar, interrupted)
             finally:
                 writer.close()
             writer.finish(program, states)
-    return folder
+        if interrupted.is_set():  # what comes after the run, such as the next one, should not start
+            raise Interrupted(f"{folder} is finished")
 
 
 def _loop(
@@ -103,7 +108,7 @@ def _loop(
     interrupted: threading.Event,
 ) -> Lanes:
     """Runs what is left of the run and returns the final states."""
-    chunk, writer.compile_seconds = program.compile(config.evaluate_every)
+    chunk, writer.compile_seconds = program.compile(min(config.evaluate_every, config.num_iterations))
     bar.note(f"compiled in {writer.compile_seconds:.0f} s")
     if states is None:
         states = program.init([lane.seed for lane in config.lanes()])
@@ -153,6 +158,7 @@ class _Writer:
         self._resumed = states is not None
         self.iteration = -1 if states is None else program.iteration(states)
         run_folder.discard_after(self.folder, self.iteration)
+        self._checkpoints.discard_after(self.iteration)
         self.iteration = max(self.iteration, 0)
         return states
 

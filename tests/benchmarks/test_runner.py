@@ -6,6 +6,7 @@ import pytest
 
 import spjax
 from benchmarks.paper import __main__ as paper
+from benchmarks.paper import kept as kept_module
 from benchmarks.paper.cells import Cell
 from benchmarks.paper.kept import keep
 from benchmarks.paper.runner import Plan, status_lines, train
@@ -54,6 +55,21 @@ def test_cells_are_resumed_trained_and_completed_in_order(
     # 80 s for one seed and then for each of two: 80 + 2 * 80 / 2 + 4 * 80, before anything is trained
     assert said[0] == "1 of 4: point-mass-2d_ppo_self-paced_proportion_seeds-2-2, to be trained; about 8 min left"
     assert said[1].startswith("2 of 4: point-mass-2d_ppo_self-paced_bound, to be resumed; about ")
+
+
+def test_what_another_process_finished_meanwhile_is_left_out(
+    make_cell: MakeCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[str] = []
+
+    def fake_train(config: RunConfig, folder: Path, command: str) -> None:
+        trained.append(folder.name)
+        make_cell(SPDL, [1.0])
+        make_cell(RANDOM, [1.0])  # by another process
+
+    monkeypatch.setattr(spjax, "train", fake_train)
+    assert train(Plan([SPDL, RANDOM], tmp_path, 1), lambda cell: True, "command", lambda line: None) == []
+    assert trained == [SPDL.name]
 
 
 def test_only_what_is_wanted_is_trained(tmp_path: Path, calls: list[str]) -> None:
@@ -116,6 +132,22 @@ def test_records_of_this_device_say_how_long_training_takes(
     assert "9 to train; unknown time for point-mass-2d ppo" in capsys.readouterr().out
 
 
+def test_there_is_no_training_of_no_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "table-1", "--seeds", "0") == 2
+    assert capsys.readouterr().err.endswith("argument --seeds: must be at least 1, got 0\n")
+
+
+def test_a_full_disk_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fake_train(config: RunConfig, folder: Path, command: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(spjax, "train", fake_train)
+    assert run(tmp_path, "table-1", "--only", SPDL.name, "--seeds", "1") == 1
+    assert capsys.readouterr().out.endswith("the disk is full\n")
+
+
 def test_what_could_not_be_trained_is_an_exit_code(tmp_path: Path, calls: list[str]) -> None:
     assert run(tmp_path, "table-1", "--only", "point-mass-2d_ppo_default", "--seeds", "1") == 1
     assert cells_trained(calls) == ["point-mass-2d_ppo_default"]
@@ -163,6 +195,25 @@ def test_what_has_finished_is_kept_and_counts_on_every_machine(
     assert run(tmp_path, *arguments) == 0
     assert calls == []
     assert (results / "table-1.md").read_text() == (tmp_path / "before.md").read_text()
+
+
+def test_two_processes_may_keep_the_same_cell(
+    make_cell: MakeCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_cell(SPDL, [1.0])
+    blocks = Plan([SPDL], tmp_path, 1).blocks()
+    write = kept_module.write_table
+
+    def write_after_another(path: Path, table: object) -> None:
+        monkeypatch.undo()
+        keep(blocks, tmp_path / "kept")
+        write(path, table)
+
+    monkeypatch.setattr(kept_module, "write_table", write_after_another)
+    monkeypatch.setattr(kept_module.os, "getpid", lambda: -1)
+    keep(blocks, tmp_path / "kept")
+    assert [folder.name for folder in (tmp_path / "kept").iterdir()] == [SPDL.name]
+    assert load_run(tmp_path / "kept" / SPDL.name).evaluation.num_rows == 3
 
 
 def test_metrics_are_kept_of_evaluated_iterations(make_cell: MakeCell, tmp_path: Path) -> None:

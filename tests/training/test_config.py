@@ -15,6 +15,7 @@ from tests.training.conftest import tiny
         ({"seeds": ()}, "at least one seed is needed, got none"),
         ({"seeds": (-1,)}, r"seeds must lie in \[0, 2\^32\), got -1..-1"),
         ({"seeds": (1, 1)}, r"each seed may be given once, got \[1, 1\]"),
+        ({"over": {"agent.learning_rate": ()}}, "agent.learning_rate needs at least one value to sweep over, got none"),
         ({"num_iterations": 0}, "num_iterations must be at least 1, got 0"),
         ({"target_mean": (2.5, 9.0)}, r"teacher.target_mean: gate width = 9 lies outside its bounds \[0.5, 8\] m"),
         ({"target_std": (0.1, 0.0)}, "teacher.target_std of gate width must be positive and finite, got 0"),
@@ -30,6 +31,29 @@ from tests.training.conftest import tiny
 def test_wrong_values_are_named(changes, message):
     with pytest.raises(ValueError, match=message):
         tiny(**changes).check()
+
+
+@pytest.mark.parametrize(
+    ("agent", "part", "changes", "message"),
+    [
+        ("sac", "agent", {"critic": "twin"}, "agent.critic must be state-value or twin-q, got 'twin'"),
+        ("ppo", "teacher", {"schedule": "propotion"}, "teacher.schedule must be proportion or bound, got 'propotion'"),
+        ("ppo", "teacher", {"value_source": "retrun"}, "teacher.value_source must be critic or return, got 'retrun'"),
+        ("ppo", "teacher", {"kl_direction": None}, "teacher.kl_direction must be old-new or new-old, got None"),
+    ],
+)
+def test_a_word_that_no_setting_knows_is_named(agent, part, changes, message):
+    config = spjax.preset("point-mass-2d", agent=agent)
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(config, **{part: getattr(config, part).replace(**changes)}).check()
+
+
+def test_a_critic_without_a_state_value_is_refused_where_the_curriculum_asks_for_one():
+    config = spjax.preset("point-mass-2d", agent="sac", schedule="proportion")
+    config = dataclasses.replace(config, agent=config.agent.replace(critic="twin-q"))
+    with pytest.raises(ValueError, match=r"the twin-q critic has no state value; set teacher.value_source to return"):
+        config.check()
+    dataclasses.replace(config, teacher=config.teacher.replace(value_source="return")).check()
 
 
 def test_an_initial_mean_outside_the_bounds_is_named():

@@ -1,5 +1,8 @@
 """Both layouts run a function of one lane on all lanes; on CPU it is compiled for one lane, whatever their number."""
 
+import signal
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -46,6 +49,29 @@ def test_on_cpu_one_lane_is_compiled_whatever_their_number():
         lanes = Calls(count).to_devices(np.zeros((count, 4), np.float32))
         Calls(count).compile(function, (lanes,))(lanes)
     assert shapes == [(4,)]
+
+
+def test_nobody_waits_for_a_lane_after_ctrl_c():
+    running, release, done = threading.Event(), threading.Event(), threading.Event()
+
+    def wait(value):
+        running.set()
+        release.wait(30)
+        done.set()
+        return value
+
+    def function(lane):
+        return jax.pure_callback(wait, jax.ShapeDtypeStruct((), jnp.float32), lane)
+
+    lanes = Calls(2).to_devices(np.zeros(2, np.float32))
+    call = Calls(2).compile(function, (lanes,))
+    threading.Thread(target=lambda: running.wait() and signal.raise_signal(signal.SIGINT)).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            call(lanes)
+        assert not done.is_set()
+    finally:
+        release.set()
 
 
 def test_what_a_lane_raises_ends_the_call():

@@ -1,5 +1,8 @@
 """Run folders: what they hold, and that a killed run ends as an undisturbed one."""
 
+import dataclasses
+import importlib.util
+import io
 import json
 import os
 import random
@@ -12,11 +15,18 @@ import time
 
 import jax
 import numpy as np
+import orbax.checkpoint as ocp
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 import spjax
-from spjax.training.train import restore
+from spjax.training import progress, run_folder
+from spjax.training.checkpoint import Checkpoints
+from spjax.training.experiment import Metrics
+from spjax.training.program import Snapshot
+from spjax.training.progress import SweepProgress
+from spjax.training.train import Interrupted, restore
 from tests.training.conftest import tiny
 
 SCRIPT = """
@@ -103,6 +113,43 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(finished, tmp_
     assert_same_run(finished, copy)
 
 
+def test_a_kill_during_the_first_save_after_a_damaged_checkpoint_loses_nothing_more(finished, tmp_path, monkeypatch):
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    for path in (copy / "checkpoints" / "000006").rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"")
+    (copy / "summary.json").unlink()
+
+    def killed(*arguments, **options):
+        raise OSError("killed")
+
+    monkeypatch.setattr(ocp.StandardCheckpointer, "save", killed)
+    with pytest.raises(OSError, match="killed"):
+        spjax.resume(copy, progress=False)
+    assert Checkpoints(copy / "checkpoints").iterations() == [4]
+    monkeypatch.undo()
+    spjax.resume(copy, progress=False)
+    assert_same_run(finished, copy)
+
+
+@pytest.mark.parametrize(
+    ("pressed", "message"), [(2, r"^stopped at iteration 2; continue with: spjax resume "), (6, "run is finished$")]
+)
+def test_ctrl_c_ends_training_after_a_chunk_and_the_run_goes_on_or_is_finished(
+    finished, tmp_path, monkeypatch, capsys, pressed, message
+):
+    def press(bar, iteration, metrics, snapshot):
+        if iteration == pressed:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(SweepProgress, "update", press)
+    with pytest.raises(Interrupted, match=message):
+        spjax.train(tiny(), tmp_path / "run", progress=False)
+    assert capsys.readouterr().err == "stopping after this chunk; press Ctrl-C again to stop at once\n"
+    spjax.resume(tmp_path / "run", progress=False)
+    assert_same_run(finished, tmp_path / "run")
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -127,9 +174,50 @@ def test_training_into_a_folder_that_exists_is_refused(finished):
         spjax.train(tiny(), finished, progress=False)
 
 
-def test_a_full_disk_leaves_what_was_saved_and_the_run_can_go_on(finished, tmp_path, monkeypatch):
-    from spjax.training import run_folder
+def test_a_folder_in_which_another_process_begins_is_left_alone(tmp_path):
+    with run_folder.locked(tmp_path), pytest.raises(ValueError, match="another process is training in"):
+        spjax.train(tiny(), tmp_path, progress=False)
+    assert [file.name for file in tmp_path.iterdir()] == [".lock"]
 
+
+def test_what_a_process_left_that_was_killed_before_its_first_file_is_no_run(tmp_path):
+    for name in (".lock", ".config.json.tmp"):
+        (tmp_path / name).write_text("")
+    run_folder.check_free(tmp_path)
+    run_folder.check_free(tmp_path / "new")
+    (tmp_path / "notes.txt").write_text("")
+    for taken in (tmp_path, tmp_path / "notes.txt"):
+        with pytest.raises(ValueError, match="exists already; resume it, or choose another folder"):
+            run_folder.check_free(taken)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("warp") is not None, reason="warp-lang is installed")
+def test_an_engine_that_is_not_installed_is_said_before_there_is_a_folder(tmp_path):
+    config = spjax.preset("ball-catching", teacher="default")
+    config = dataclasses.replace(config, env=dataclasses.replace(config.env, engine="warp"))
+    with pytest.raises(ValueError, match="the physics engine 'warp' needs warp-lang"):
+        spjax.train(config, tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_evaluation_at_the_end_alone_needs_no_room_for_more_iterations(tmp_path):
+    folder = spjax.train(tiny(num_iterations=1, evaluate_every=10**9), tmp_path / "run", progress=False)
+    assert pq.read_table(folder / "metrics")["iteration"].to_pylist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("seconds", [3.0, 100.0])
+def test_the_time_left_is_known_however_long_a_chunk_takes(monkeypatch, seconds):
+    monkeypatch.setattr(progress, "describe", lambda metrics, snapshot: "")
+    with SweepProgress(50, 0, Console(file=io.StringIO(), force_terminal=True), shown=True) as bar:
+        now = [0.0]
+        monkeypatch.setattr(bar._bar, "get_time", lambda: now[0])
+        for iteration in (5, 10, 15):
+            now[0] += seconds
+            bar.update(iteration, object.__new__(Metrics), object.__new__(Snapshot))  # described as ""
+        assert bar._bar.tasks[0].time_remaining == 7 * seconds
+
+
+def test_a_full_disk_leaves_what_was_saved_and_the_run_can_go_on(finished, tmp_path, monkeypatch):
     folder, write, calls = tmp_path / "full", run_folder.write_table, []
 
     def failing(path, table):
