@@ -1,6 +1,8 @@
 """Derivatives of the update against central differences, in double precision."""
 
+import dataclasses
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +12,13 @@ from jax.flatten_util import ravel_pytree
 
 from spjax.contexts import Gaussian, kl_divergence
 from spjax.self_paced import alpha_proportion, update_context
+from spjax.solvers.augmented_lagrangian import DEFAULT_CONFIG
 
 INPUTS = ("values", "contexts", "setting", "max_kl", "old", "target")
 
 
 @functools.cache
-def compiled(rule, direction):
+def compiled(rule, direction, config=DEFAULT_CONFIG):
     def loss(inputs):
         setting = inputs["setting"]
         rules = {"proportion": {"alpha": setting}, "bound": {"performance_bound": setting, "reached": False}}
@@ -27,6 +30,7 @@ def compiled(rule, direction):
             jnp.ones(20, bool),
             max_kl=inputs["max_kl"],
             kl_direction=direction,
+            config=config,
             **rules[rule],
         )
         return new.mean @ jnp.array([1.0, 2.0]) + (new.chol * jnp.array([[1.0, 0.0], [3.0, 2.0]])).sum()
@@ -104,6 +108,18 @@ def test_batched_derivatives_equal_single_ones_in_every_mode():
             for left, right in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
                 assert np.all(np.isfinite(right))
                 np.testing.assert_allclose(left[index], right, rtol=1e-6, atol=1e-9)
+
+
+def test_the_memory_of_a_gradient_does_not_grow_with_the_iterations():
+    def arrays(iterations):
+        """Returns the types of all arrays of the traced gradient, those inside loops too."""
+        gradient = compiled("proportion", "old-new", dataclasses.replace(DEFAULT_CONFIG, max_iterations=iterations))[1]
+        traced = jax.make_jaxpr(gradient)(make_inputs("proportion", active=True))
+        return re.findall(r"[a-z]+\d+\[[\d,]*\]", str(traced))
+
+    few, many = arrays(10), arrays(1234)
+    assert len(few) > 1000
+    assert few == many
 
 
 def test_derivatives_flow_through_a_curriculum_of_twelve_updates():
