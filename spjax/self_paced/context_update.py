@@ -76,9 +76,9 @@ def update_context(
     """Returns the next context distribution and a record of the update.
 
     Give ``alpha`` for the proportion rule, ``performance_bound`` and ``reached`` for the bound rule. All array arguments may be
-    traced: one compiled function serves every setting and all modes of the bound rule. The new distribution is
-    differentiable (reverse mode, any precision) in old, target, contexts, values, alpha, performance_bound and max_kl; where the
-    update did not move or did not converge it is the derivative of returning the old one.
+    traced: one compiled function serves every setting and all modes of the bound rule, inside and outside of ``jit``. The new
+    distribution is differentiable (reverse mode, any precision) in old, target, contexts, values, alpha, performance_bound and
+    max_kl; where the update did not move or did not converge it is the derivative of returning the old one.
 
     Args:
         old: distribution that the contexts were drawn from.
@@ -135,20 +135,21 @@ def _update(static: Static, inputs: Inputs) -> tuple[Gaussian, ContextUpdate]:
 
 
 def _update_forward(static: Static, inputs: Inputs) -> tuple[tuple[Gaussian, ContextUpdate], Any]:
-    outputs, solution = _in_precision(static, _run)(inputs)
+    outputs, solution = _in_precision(_run, static, inputs)
     return outputs, (inputs, solution)
 
 
 def _update_backward(static: Static, residuals: Any, cotangents: tuple[Gaussian, ContextUpdate]) -> tuple[Inputs]:
-    return (_in_precision(static, _pull_back)(*residuals, cotangents[0]),)
+    return (_in_precision(_pull_back, static, *residuals, cotangents[0]),)
 
 
 _update.defvjp(_update_forward, _update_backward)
 
 
-def _in_precision(static: Static, function: Callable[..., Any]) -> Callable[..., Any]:
+@functools.partial(jax.jit, static_argnums=(0, 1), inline=True)  # so that calls outside of jit are compiled too
+def _in_precision(function: Callable[..., Any], static: Static, *arguments: Any) -> Any:
     function = functools.partial(function, static)
-    return in_float64(function) if static.precision == "float64" else function
+    return (in_float64(function) if static.precision == "float64" else function)(*arguments)
 
 
 def _run(static: Static, inputs: Inputs) -> tuple[tuple[Gaussian, ContextUpdate], Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.context_problems import kl_used, make_problem, objective, performance, solve_with_scipy
 from spjax.contexts import Gaussian, kl_divergence
-from spjax.self_paced import Mode, alpha_proportion, update_context
+from spjax.self_paced import Mode, alpha_proportion, context_update, update_context
 from spjax.solvers.augmented_lagrangian import Result, SolverConfig
 from tests.self_paced.problems import LANES, lane, problem_batch, run, updater
 
@@ -276,6 +276,21 @@ def test_from_the_initial_to_the_narrow_target_single_and_double_precision_agree
     first_single, first_double = np.argmax(single_kl < 1e3), np.argmax(double_kl < 1e3)
     assert abs(first_single - first_double) <= 0.1 * first_double
     np.testing.assert_allclose(single_kl[:20], double_kl[:20], rtol=1e-3)
+
+
+def test_calls_outside_of_jit_are_compiled_once_and_return_what_those_inside_do(monkeypatch):
+    traced, run_once = [], context_update._run
+    monkeypatch.setattr(context_update, "_run", lambda *arguments: traced.append(1) or run_once(*arguments))
+    old, target = Gaussian.from_std([0.0, 1.0], [1.0, 2.0]), Gaussian.from_std([1.0, 0.0], [0.1, 0.2])
+    contexts = old.mean + jnp.asarray(np.random.default_rng(0).normal(size=(20, 2)), jnp.float32)
+
+    def update(alpha):
+        return update_context(old, target, contexts, -contexts[:, 0], jnp.ones(20, bool), alpha=alpha, max_kl=0.05)[0]
+
+    outside = [update(alpha) for alpha in (0.1, 0.2)]
+    assert len(traced) == 1
+    for alpha, new in zip((0.1, 0.2), outside, strict=True):
+        chex.assert_trees_all_close(new, jax.jit(update)(alpha), rtol=1e-5)
 
 
 def test_two_rules_at_once_or_unknown_options_are_refused():
