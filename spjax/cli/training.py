@@ -1,5 +1,6 @@
 """`spjax train`, `spjax sweep` and `spjax resume`."""
 
+import contextlib
 import dataclasses
 import shlex
 from collections.abc import Callable, Sequence
@@ -97,7 +98,11 @@ def _start(command: str, flags: type[TrainFlags], args: Sequence[str]) -> None:
     config.check()
     folder = how["out"] or _free_folder(config)
     line = shlex.join(["spjax", command, name, *args])
-    _train(folder, how["plots"], lambda: training.train(config, folder, progress=not how["quiet"], command=line))
+    try:
+        _train(folder, how["plots"], lambda: training.train(config, folder, progress=not how["quiet"], command=line))
+    finally:
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # empty, where nothing began
 
 
 def _train(folder: Path, plots: bool, run: Callable[[], Path]) -> None:
@@ -225,11 +230,14 @@ def _value(name: str, hint: Any, text: str) -> Any:
 
 
 def _free_folder(config: RunConfig) -> Path:
-    """Returns the first folder below runs/ for this experiment that does not exist."""
+    """Makes the first folder below runs/ for this experiment that does not exist; processes that start together get two."""
     parts = [config.env.name, config.agent_name, config.teacher_name, getattr(config.teacher, "schedule", None)]
     name = "-".join(part for part in parts if part)
     folder, number = Path("runs") / name, 1
-    while folder.exists():
-        number += 1
-        folder = Path("runs") / f"{name}-{number}"
-    return folder
+    while True:
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            number += 1
+            folder = Path("runs") / f"{name}-{number}"

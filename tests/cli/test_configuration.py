@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import spjax
+from spjax.cli.training import _free_folder
 from tests.cli.conftest import P3D
 
 
@@ -64,3 +66,10 @@ def test_run_folders_are_numbered(captured_config):
     assert captured_config("train", "point-mass-2d", "--teacher", "random")[1].name == "point-mass-2d-ppo-random-2"
     Path("runs/point-mass-2d-ppo-random-2").mkdir()
     assert captured_config("train", "point-mass-2d", "--teacher", "random")[1].name == "point-mass-2d-ppo-random-3"
+
+
+def test_processes_that_start_together_get_folders_of_their_own(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    config = spjax.preset("point-mass-2d", teacher="random")
+    names = [_free_folder(config).name for _ in range(2)]
+    assert names == ["point-mass-2d-ppo-random", "point-mass-2d-ppo-random-2"]
