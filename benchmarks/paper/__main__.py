@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -31,7 +32,7 @@ from benchmarks.paper import (
 from benchmarks.paper.blocks import Block, time_left
 from benchmarks.paper.cells import Cell
 from benchmarks.paper.kept import keep
-from benchmarks.paper.records import Runs, finished_runs, recorded_runs, recorded_timings
+from benchmarks.paper.records import Runs, finished_runs, recorded_runs, recorded_timings, records_of, runs_in
 from benchmarks.paper.runner import Plan, status_lines, train
 from spjax.analysis.results import device
 from spjax.cli.errors import describe
@@ -171,12 +172,14 @@ def _report(options: argparse.Namespace, blocks: Sequence[Block], console: Conso
 
 def _written(name: str, runs: Runs, results: Path) -> str:
     """Writes a report and returns its text; a record that has more than is finished here stays as it is."""
+    module: Any = EXPERIMENTS[name]
     with tempfile.TemporaryDirectory() as folder:
-        text: str = EXPERIMENTS[name].report(runs, Path(folder))
-        lost = recorded_runs(results / f"{name}.json") - recorded_runs(Path(folder) / f"{name}.json")
+        text: str = module.report(runs, Path(folder))
+        record = getattr(module, "RECORDS", name)
+        lost = recorded_runs(results / f"{record}.json") - runs_in(records_of(record, module.CELLS, runs))
         if lost:
             more = f"{len(lost)} runs that are neither here nor kept"
-            return f"{text}\n\n{name}.json records {more}, so it stays as it is; --results writes elsewhere"
+            return f"{text}\n\n{record}.json records {more}, so {name} stays as it is; --results writes elsewhere"
         shutil.copytree(folder, results, dirs_exist_ok=True)
         return text
 

@@ -7,9 +7,10 @@ from benchmarks.paper.records import Runs
 from spjax.analysis.episodic import quantile_curves
 from spjax.analysis.style import save
 
-__all__ = ["CELLS", "NAME", "report"]
+__all__ = ["CELLS", "NAME", "RECORDS", "report"]
 
 NAME = "figure-gate-success"
+RECORDS = "figure-gate"  # whose records these runs are in
 
 
 def report(runs: Runs, results: Path) -> str:

@@ -58,9 +58,13 @@ def _final(run: Run, metric: str) -> Record:
 
 
 def recorded_runs(file: Path) -> set[str]:
-    """Returns the runs that a file has records of, as text: task, learner, curriculum, settings, seed; none without a file."""
+    """Returns the runs that a file has records of; see `runs_in`; none without a file."""
+    return runs_in(read_records(file) if file.is_file() else [])
+
+
+def runs_in(records: Iterable[Record]) -> set[str]:
+    """Returns the runs of records, as text: task, learner, curriculum, settings, seed."""
     keys = ("env", "agent", "teacher", "schedule", "settings")
-    records = read_records(file) if file.is_file() else []
     return {
         json.dumps([seed, *(record[key] for key in keys)], sort_keys=True)
         for record in records

@@ -1,13 +1,17 @@
 """The checks of concrete learner settings: one sentence that names the setting, the bound and the value."""
 
+import math
 from typing import Any
 
 
-def check_at_least(agent: Any, least: int, *fields: str) -> None:
-    """Raises ValueError where a setting is below `least`."""
+def check_at_least(agent: Any, least: int, *fields: str, infinite: bool = False) -> None:
+    """Raises ValueError where a setting is below `least`, or infinite unless it may be."""
     for field in fields:
-        if not getattr(agent, field) >= least:
-            raise ValueError(f"agent.{field} must be at least {least}, got {getattr(agent, field)}")
+        value = getattr(agent, field)
+        if not value >= least:
+            raise ValueError(f"agent.{field} must be at least {least}, got {value}")
+        if not infinite and math.isinf(value):
+            raise ValueError(f"agent.{field} must be finite, got {value}")
 
 
 def check_fractions(agent: Any, *fields: str) -> None:

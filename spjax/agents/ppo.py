@@ -37,15 +37,21 @@ class PPO(OnPolicy):
         """Checks concrete settings.
 
         Raises:
-            ValueError: a value out of its range, or a batch that the minibatches do not divide.
+            ValueError: a value out of its range, or a batch that the minibatches do not divide or leave in single rows.
         """
         super().check()
         check_at_least(self, 1, "num_minibatches", "num_epochs")
-        check_at_least(self, 0, "learning_rate", "clip_range", "value_coefficient", "max_grad_norm")
+        check_at_least(self, 0, "learning_rate", "value_coefficient")
+        check_at_least(self, 0, "clip_range", "max_grad_norm", infinite=True)
         if self.steps_per_iteration % self.num_minibatches:
             raise ValueError(
                 f"agent.num_minibatches must divide num_envs * num_steps = {self.steps_per_iteration}, "
                 f"got {self.num_minibatches}"
+            )
+        if self.num_minibatches == self.steps_per_iteration:
+            raise ValueError(
+                f"agent.num_minibatches must leave at least 2 rows in each, got {self.num_minibatches} for "
+                f"{self.steps_per_iteration} rows; the normalised advantage of a single row is 0"
             )
 
     def init(self, key: Array, env: Env) -> "PPOState":

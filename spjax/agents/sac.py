@@ -9,6 +9,7 @@ with a bound on the return (V_LB) should therefore read sample returns: `SelfPac
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -72,8 +73,10 @@ class SAC:
         check_at_least(self, 0, "updates_per_step", "learning_rate", "learning_starts")
         check_fractions(self, "discount", "target_rate")
         check_hidden(self)
-        if not self.initial_temperature > 0:
-            raise ValueError(f"agent.initial_temperature must be positive, got {self.initial_temperature}")
+        if not 0 < self.initial_temperature < math.inf:
+            raise ValueError(f"agent.initial_temperature must be positive and finite, got {self.initial_temperature}")
+        if self.target_entropy is not None and not math.isfinite(self.target_entropy):
+            raise ValueError(f"agent.target_entropy must be finite, got {self.target_entropy}")
         if self.replay_size % self.num_envs:
             raise ValueError(
                 f"agent.replay_size must be a multiple of num_envs = {self.num_envs}, got {self.replay_size}"

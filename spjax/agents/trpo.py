@@ -45,8 +45,9 @@ class TRPO(OnPolicy):
             ValueError: a value out of its range, or a critic batch larger than an iteration.
         """
         super().check()
-        check_at_least(self, 1, "fisher_stride", "value_batch", "cg_iterations", "line_search_steps", "kl_tolerance")
-        check_at_least(self, 0, "value_epochs", "max_kl", "cg_damping", "value_learning_rate")
+        check_at_least(self, 1, "fisher_stride", "value_batch", "value_epochs", "cg_iterations", "line_search_steps")
+        check_at_least(self, 1, "kl_tolerance", infinite=True)
+        check_at_least(self, 0, "max_kl", "cg_damping", "value_learning_rate")
         if self.value_batch > self.steps_per_iteration:
             raise ValueError(
                 f"agent.value_batch must be at most num_envs * num_steps = {self.steps_per_iteration}, "

@@ -1,7 +1,7 @@
 """Curves over the iterations: return on the target tasks, KL to the target distribution, alpha."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -47,7 +47,7 @@ def learning_curve(
     """Returns the performance on the target tasks over the iterations, one curve a run and swept value.
 
     Where the paper has a final value for the method, it is a dashed line in the colour of the curve, with a diamond and
-    its standard error at the end.
+    its standard error at the end of a run that is as long as the paper's.
 
     Args:
         runs: the runs to compare.
@@ -127,13 +127,21 @@ def _band(values: Float[np.ndarray, "seed point"], spread: Spread) -> statistics
 def draw_band(axes: Axes, series: Series, iterations: np.ndarray, band: statistics.Band) -> Line2D:
     """Draws the band and its central curve, and returns the curve."""
     axes.fill_between(iterations, band.low, band.high, color=series.color, alpha=0.18, linewidth=0)
-    return axes.plot(iterations, band.middle, color=series.color, linestyle=series.dashes, label=series.label)[0]
+    alone = np.isfinite(band.middle).sum() == 1  # a line of one point does not show
+    look: dict[str, Any] = {"color": series.color, "linestyle": series.dashes, "marker": "o" if alone else None}
+    return axes.plot(iterations, band.middle, label=series.label, **look)[0]
 
 
 def _draw_paper(axes: Axes, series: Series, paper: Estimate) -> None:
-    axes.axhline(paper.mean, color=series.color, linestyle=(0, (5, 4)), linewidth=1.2)
+    """Draws the paper's final value: a line, and its standard error at the end of a run that is as long as the paper's."""
+    length = NUM_ITERATIONS[series.run.config.env]
+    label = f"paper after {length}: {paper.mean:.2f} ± {paper.standard_error:.2f}"
+    line = axes.axhline(paper.mean, color=series.color, linestyle=(0, (5, 4)), linewidth=1.2)
+    if series.run.config.num_iterations != length:
+        line.set_label(label)
+        return
     axes.errorbar(
-        series.run.config.num_iterations,
+        length,
         paper.mean,
         paper.standard_error,
         fmt="D",
@@ -143,7 +151,7 @@ def _draw_paper(axes: Axes, series: Series, paper: Estimate) -> None:
         linewidth=1.2,
         zorder=3,
         clip_on=False,
-        label=f"paper after {NUM_ITERATIONS[series.run.config.env]}: {paper.mean:.2f} ± {paper.standard_error:.2f}",
+        label=label,
     )
 
 

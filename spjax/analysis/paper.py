@@ -93,7 +93,8 @@ PAPER: dict[Method, Published] = {
 
 
 def published(method: Method, last_evaluated: int) -> Published | None:
-    """Returns what the paper prints, None where it prints nothing or the run was shorter than the published ones."""
-    if last_evaluated < NUM_ITERATIONS.get(method.env, 0) - LAST_EVALUATED:
+    """Returns what the paper prints, None where it prints nothing or the run was not as long as the published ones."""
+    length = NUM_ITERATIONS.get(method.env, 0)
+    if not length - LAST_EVALUATED <= last_evaluated <= length:
         return None
     return PAPER.get(method)

@@ -1,6 +1,7 @@
 """What learners trained with different curricula do on the target task, side by side."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,6 +11,8 @@ from spjax.analysis.curricula import Curriculum
 from spjax.analysis.run import Run
 from spjax.analysis.snapshots import FAILURE_LOOK, SUCCESS_LOOK, WALL_LOOK, draw_ends, draw_paths, draw_walls
 from spjax.analysis.style import NEUTRAL, legend_below, styled
+
+BEHIND_TEXT: dict[str, Any] = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1.0}
 
 
 @styled
@@ -56,5 +59,5 @@ def _draw_panel(axes: Axes, run: Run) -> list[Line2D]:
     draw_paths(axes, successes, SUCCESS_LOOK, zorder=3)
     draw_paths(axes, [row for row in episodes if not row["success"]], FAILURE_LOOK, zorder=4)
     text = f"{len(successes)} of {len(episodes)}"
-    axes.text(0.04, 0.04, text, transform=axes.transAxes, fontsize=8, color=NEUTRAL)
+    axes.text(0.04, 0.04, text, transform=axes.transAxes, fontsize=8, color=NEUTRAL, zorder=7, bbox=BEHIND_TEXT)
     return draw_ends(axes, run, episodes, scale=0.6)

@@ -220,6 +220,8 @@ def _read_json(file: Path, parse: Callable[[dict[str, Any]], T]) -> T:
         return parse(raw)
     except KeyError as error:
         raise ValueError(f"{file} lacks the entry {error}; restore it or train again") from None
+    except (TypeError, IndexError, AttributeError) as error:
+        raise ValueError(f"{file} is damaged ({error}); restore it or train again") from None
 
 
 def _parse_config(raw: dict[str, Any]) -> RunConfig:

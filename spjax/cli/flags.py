@@ -113,18 +113,15 @@ def _record(command: str, group: Group) -> Any:
     fields: list[Any] = []
     for name, hint, default in group.fields():
         positional = default is dataclasses.MISSING
-        switch = hint is bool and not group.prefix
-        shown = "" if positional or switch or default in (None, ()) else None  # None: tyro shows the default
+        shown = "" if positional or default in (None, ()) else None  # None: tyro shows the default
         annotations: list[Any] = [tyro.conf.arg(help=comments.get(name), help_behavior_hint=shown)]
         if positional:
             annotations.append(tyro.conf.Positional)
-        if hint is bool:  # flags without a value
-            annotations += [tyro.conf.FlagCreatePairsOff] if switch else []
-        elif typing.get_origin(hint) is tuple and typing.get_origin(typing.get_args(hint)[0]) is tuple:
+        if typing.get_origin(hint) is tuple and typing.get_origin(typing.get_args(hint)[0]) is tuple:
             inner = typing.get_args(hint)[0]
             hint = tuple[Annotated[inner, _spec(group.flag(name), inner)], ...]
             annotations.append(tyro.conf.UseAppendAction)
-        else:
+        elif hint is not bool:  # which has no value: --name or --no-name
             annotations.append(_spec(command if positional else group.flag(name), hint))
         fields.append((name, Annotated[(hint, *annotations)], *([] if positional else [default])))
     record = dataclasses.make_dataclass("Options", fields)

@@ -36,7 +36,7 @@ class RenderFlags:
 
     folder: Path  # the run folder
     seed: int | None = None  # of the run: whose policy (default: the first)
-    setting: tuple[str, ...] = ()  # of a sweep: NAME=VALUE (default: the first values)
+    setting: tuple[tuple[str, ...], ...] = ()  # of a sweep: NAME=VALUE (default: the first values)
     context: tuple[float, ...] = ()  # of all episodes (default: drawn from the target distribution)
     episodes: int = 1  # one after another in one film
     draw: int = 0  # seed of what is random in the episodes
@@ -54,7 +54,7 @@ def render(args: Sequence[str]) -> None:
     folder = how["folder"]
     config = read_config(folder)
     _check(how, config)
-    lane = chosen_lane(config, how["seed"], how["setting"])
+    lane = chosen_lane(config, how["seed"], [text for texts in how["setting"] for text in texts])
     keep_compiled_programs()
     film = _film(folder, how, lane)
     console = Console()

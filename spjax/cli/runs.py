@@ -90,7 +90,7 @@ def _runs() -> Table:
             done = max((int(part.stem) for part in (folder / "evaluation").glob("*.parquet")), default=0)
             state = "finished" if (folder / "summary.json").is_file() else "unfinished"
             table.add_row(str(folder), str(len(content["lanes"])), f"{done} of {content['num_iterations']}", state)
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, TypeError, OSError) as error:
             table.add_row(str(folder), "", "", f"unreadable: {error}")
     return table
 

@@ -45,7 +45,7 @@ class TrainFlags:
     target_std: tuple[float, ...] = ()  # of the same tasks, context units
     out: Path | None = None  # run folder (default: runs/ENV-AGENT-TEACHER, with a number if it exists)
     quiet: bool = False  # show no progress
-    plots: bool = True  # draw no pictures
+    plots: bool = True  # draw the pictures, or do not
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +61,7 @@ class ResumeFlags:
 
     folder: Path  # the run folder
     quiet: bool = False  # show no progress
-    plots: bool = True  # draw no pictures
+    plots: bool = True  # draw the pictures, or do not
 
 
 def train(args: Sequence[str]) -> None:
@@ -233,11 +233,13 @@ def _free_folder(config: RunConfig) -> Path:
     """Makes the first folder below runs/ for this experiment that does not exist; processes that start together get two."""
     parts = [config.env.name, config.agent_name, config.teacher_name, getattr(config.teacher, "schedule", None)]
     name = "-".join(part for part in parts if part)
-    folder, number = Path("runs") / name, 1
+    runs = Path("runs")
+    runs.mkdir(exist_ok=True)
+    folder, number = runs / name, 1
     while True:
         try:
-            folder.mkdir(parents=True)
+            folder.mkdir()
             return folder
         except FileExistsError:
             number += 1
-            folder = Path("runs") / f"{name}-{number}"
+            folder = runs / f"{name}-{number}"

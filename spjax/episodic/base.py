@@ -17,11 +17,11 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
 from spjax.agents.checks import check_at_least
-from spjax.contexts import Gaussian
+from spjax.contexts import ContextSpace, Gaussian
 from spjax.envs.episodic import EpisodicTask
 from spjax.episodic.buffer import Batch, flatten, store
 from spjax.episodic.dual import Minimiser, Weights, reward_spread
-from spjax.episodic.features import Features, Polynomial
+from spjax.episodic.features import Features, Polynomial, RadialBasis
 from spjax.episodic.fit import Fit
 from spjax.episodic.policy import LinearGaussian, sample_inside
 from spjax.solvers.augmented_lagrangian import Result
@@ -113,6 +113,18 @@ class EpisodicLearner(abc.ABC):
             value = getattr(self, field)
             if value is not None and not 0 < value < float("inf"):
                 raise ValueError(f"agent.{field} must be positive and finite, got {value}")
+
+    def check_contexts(self, space: ContextSpace) -> None:
+        """Checks that all features are for contexts of this space.
+
+        Raises:
+            ValueError: a grid of other dimensions.
+        """
+        for field in dataclasses.fields(self):
+            features = getattr(self, field.name)
+            if isinstance(features, RadialBasis) and len(features.counts) != space.size:
+                grid = f"a grid of {len(features.counts)} dimensions"
+                raise ValueError(f"agent.{field.name} has {grid}, contexts of this task have {space.size}")
 
     def num_rollouts(self, task: EpisodicTask) -> int:
         """Returns the number of rollouts an iteration."""

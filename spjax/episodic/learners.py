@@ -18,7 +18,7 @@ from flax import struct
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
-from spjax.contexts import Gaussian, kl_divergence
+from spjax.contexts import ContextSpace, Gaussian, kl_divergence
 from spjax.episodic.base import CurriculumMetrics, Data, EpisodicLearner, State
 from spjax.episodic.buffer import Batch
 from spjax.episodic.dual import Weights, creps_weights, sprl_weights
@@ -99,6 +99,14 @@ class SPRL(EpisodicLearner):
         for field in ("kl_proportion", "offset", "max_alpha", "floor_kl"):
             if not 0 <= getattr(self, field) < float("inf"):
                 raise ValueError(f"agent.{field} must be finite and at least 0, got {getattr(self, field)}")
+        if not all(0 <= std < float("inf") for std in self.std_floor):
+            raise ValueError(f"agent.std_floor needs finite values of at least 0, got {self.std_floor}")
+
+    def check_contexts(self, space: ContextSpace) -> None:
+        """Checks that the floor and all features are for contexts of this space."""
+        super().check_contexts(space)
+        if self.std_floor and len(self.std_floor) != space.size:
+            raise ValueError(f"agent.std_floor needs {space.size} values, got {self.std_floor}")
 
     def _start(self, initial: Gaussian, target: Gaussian) -> Gaussian:
         return initial

@@ -52,6 +52,15 @@ class PolicySearch(EpisodicTask):
         return envs.make(self.env_name)
 
     @property
+    def compiler_options(self) -> dict[str, bool]:
+        """As of the step-based task."""
+        return self.env.compiler_options
+
+    def share_cores(self, count: int) -> None:
+        """Leaves an equal part of the cores to each of that many programs."""
+        self.env.share_cores(count)
+
+    @property
     def name(self) -> str:  # type: ignore[override]
         """The registered name of the step-based task."""
         return self.env.name
@@ -161,8 +170,10 @@ class PolicySearch(EpisodicTask):
         def control_step(episode: _Episode, time: Int[Array, ""]) -> tuple[_Episode, Float[Array, "2"]]:
             action = self.act(theta, episode.state.observation)
             state = env.step(jax.random.fold_in(key_steps, time), episode.state, action)
-            total = episode.total + self.discount**time * state.reward
-            after = _Episode(state, total, state.terminated | state.truncated)
+            failed = ~(jnp.isfinite(state.reward) & jnp.isfinite(state.observation).all())
+            total = episode.total + jnp.where(failed, 0.0, self.discount**time * state.reward)
+            state = jax.tree.map(lambda new, old: jnp.where(failed, old, new), state, episode.state)
+            after = _Episode(state, total, state.terminated | state.truncated | failed)
             episode = jax.tree.map(lambda new, old: jnp.where(episode.ended, old, new), after, episode)
             return episode, env.trace(episode.state)
 

@@ -68,9 +68,14 @@ def mp4(path: Path, size: tuple[int, int]) -> Iterator[Sink]:
         stream: Any = encoder.stdin
         try:
             yield lambda frame: stream.write(frame.tobytes())
-        finally:
             stream.close()
-            failed = encoder.wait()
+            failed = encoder.wait() != 0
+        except BrokenPipeError:  # it ended before the film
+            failed = True
+        finally:
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+            encoder.wait()
         if failed:
             raise OSError(f"FFmpeg could not write {path}")
 

@@ -1,6 +1,7 @@
 """What the self-paced teachers share: a Gaussian that moves at most once an iteration, by the newest episodes."""
 
 import abc
+import math
 from typing import Literal
 
 import jax.numpy as jnp
@@ -93,17 +94,24 @@ class GaussianCurriculum(Teacher):
         """Checks distributions, floor and counts."""
         check_gaussian(space, "target", self.target_mean, self.target_std)
         check_gaussian(space, "initial", self.initial_mean, self.initial_std)
-        if self.std_floor is not None and (len(self.std_floor) != space.size or not min(self.std_floor) >= 0):
-            raise ValueError(f"teacher.std_floor needs {space.size} values of at least 0, got {self.std_floor}")
+        floor = self.std_floor
+        if floor is not None and (len(floor) != space.size or not all(0 <= std < math.inf for std in floor)):
+            raise ValueError(f"teacher.std_floor needs {space.size} finite values of at least 0, got {floor}")
+        if not math.isfinite(self.performance_bound):
+            raise ValueError(f"teacher.performance_bound must be finite, got {self.performance_bound}")
         if self.buffer_size < 1:
             raise ValueError(f"teacher.buffer_size must be at least 1, got {self.buffer_size}")
-        self.check_not_negative("max_kl", "warmup")
+        self.check_not_negative("max_kl")
+        self.check_not_negative("warmup", infinite=True)
 
-    def check_not_negative(self, *fields: str) -> None:
-        """Raises ValueError where one of these settings is negative."""
+    def check_not_negative(self, *fields: str, infinite: bool = False) -> None:
+        """Raises ValueError where one of these settings is negative, or infinite unless it may be."""
         for field in fields:
-            if not getattr(self, field) >= 0:
-                raise ValueError(f"teacher.{field} must be at least 0, got {getattr(self, field)}")
+            value = getattr(self, field)
+            if not value >= 0:
+                raise ValueError(f"teacher.{field} must be at least 0, got {value}")
+            if not infinite and math.isinf(value):
+                raise ValueError(f"teacher.{field} must be finite, got {value}")
 
     def _unused(self, buffer: EpisodeBuffer, episodes: Episodes) -> Int[Array, ""]:
         """Returns how many episodes are new to this update."""

@@ -61,7 +61,8 @@ class SelfPaced(GaussianCurriculum):
     def check(self, space: ContextSpace) -> None:
         """Checks distributions, floor and counts."""
         super().check(space)
-        self.check_not_negative("kl_proportion", "max_alpha", "offset")
+        self.check_not_negative("kl_proportion", "max_alpha")
+        self.check_not_negative("offset", infinite=True)
 
     def _alpha(self, evidence: Evidence) -> Float[Array, ""]:
         alpha = alpha_proportion(evidence.mean_return, evidence.kl_to_target, self.kl_proportion, self.max_alpha)

@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import itertools
 import math
+import numbers
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
@@ -18,7 +19,7 @@ from spjax import teachers
 from spjax.agents import PPO, SAC, TRPO
 from spjax.contexts import Gaussian
 from spjax.envs.base import Task
-from spjax.episodic import CMAES, CREPS, SPRL
+from spjax.episodic import CMAES, CREPS, SPRL, EpisodicLearner
 from spjax.training.episodic import EpisodicExperiment, SelfPacedContexts, TargetContexts
 from spjax.training.experiment import Experiment
 
@@ -81,8 +82,7 @@ class RunConfig:
                 raise ValueError(f"{field} must be at least 1, got {getattr(self, field)}")
         _check_seeds(self.seeds)
         for prefix, part in (("agent", self.agent), ("teacher", self.teacher)):
-            _check_choices(prefix, part)
-            _check_finite(prefix, part)
+            _check_kinds(prefix, part)
         for name, values in self.over.items():
             if not values:
                 raise ValueError(f"{name} needs at least one value to sweep over, got none")
@@ -98,6 +98,8 @@ class RunConfig:
         teacher.check(self.env.context_space)
         if isinstance(teacher, teachers.Teacher) and self.episodic:
             teacher.check_batch(agent.num_rollouts(self.env))
+        if isinstance(agent, EpisodicLearner):
+            agent.check_contexts(self.env.context_space)
         if getattr(teacher, "value_source", None) == "critic" and getattr(agent, "critic", None) == "twin-q":
             raise ValueError("the twin-q critic has no state value; set teacher.value_source to return")
 
@@ -200,27 +202,28 @@ def _check_traced(name: str, part: Any, field: str) -> None:
 
 def _check_number(name: str, value: Any) -> None:
     for number in value if isinstance(value, tuple) else (value,):
-        if isinstance(number, bool) or not isinstance(number, int | float):
+        if isinstance(number, bool) or not isinstance(number, numbers.Real):
             raise ValueError(f"{name} needs a number, got {number!r}")
         if math.isnan(number):
             raise ValueError(f"{name} must not be NaN")
+        if isinstance(number, numbers.Integral) and not -(2**31) < int(number) < 2**31:
+            raise ValueError(f"{name} must be less than 2^31 if it is a whole number, got {number}")
 
 
-def _check_finite(prefix: str, part: Any) -> None:
-    for field in traced_settings(part):
-        value = getattr(part, field)
-        if value is not None:
-            _check_number(f"{prefix}.{field}", tuple(value) if isinstance(value, list | tuple) else value)
-
-
-def _check_choices(prefix: str, part: Any) -> None:
-    """Checks the settings that take one of a few words."""
+def _check_kinds(prefix: str, part: Any) -> None:
+    """Checks that settings are the numbers and words that they should be."""
+    traced = traced_settings(part)
     for field in dataclasses.fields(part):
-        choices = typing.get_args(field.type) if typing.get_origin(field.type) is Literal else ()
-        value = getattr(part, field.name)
-        if choices and value not in choices:
-            known = f"{', '.join(choices[:-1])} or {choices[-1]}"
-            raise ValueError(f"{prefix}.{field.name} must be {known}, got {value!r}")
+        name, value = f"{prefix}.{field.name}", getattr(part, field.name)
+        if typing.get_origin(field.type) is Literal:
+            choices = typing.get_args(field.type)
+            if value not in choices:
+                raise ValueError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, got {value!r}")
+        elif field.name in traced:
+            if value is not None:
+                _check_number(name, tuple(value) if isinstance(value, list | tuple) else value)
+        elif field.type is int and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
+            raise ValueError(f"{name} must be a whole number, got {value!r}")
 
 
 def _as_leaf(value: Any) -> np.ndarray:

@@ -79,6 +79,8 @@ def restore(folder: str | Path) -> tuple[RunConfig, Program, Lanes]:
     state = _newest(checkpoints, program)
     checkpoints.close()
     if state is None:
+        if run_folder.is_finished(folder):
+            raise ValueError(f"{folder} is finished but has no checkpoints, which its policies would be in")
         raise ValueError(f"{folder} has no checkpoint yet; resume it first")
     return config, program, state
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spjax.analysis import load_run, statistics
-from spjax.analysis.curves import alpha_curve, kl_to_target_curve, learning_curve
+from spjax.analysis.curves import Series, alpha_curve, draw_band, kl_to_target_curve, learning_curve
 from spjax.analysis.pictures import plot_run
 from spjax.analysis.snapshots import context_snapshots, trajectory_picture
 
@@ -76,6 +76,21 @@ def test_the_learning_curve_is_the_mean_with_two_standard_errors_and_the_papers_
     assert axes.get_title(loc="left") == "mean ± 2 standard errors, 4 seeds"
 
 
+@pytest.mark.parametrize(("length", "drawn"), [(400, [400.0]), (20, []), (500, [])])
+def test_the_papers_value_is_marked_at_the_end_of_a_run_of_its_length(make_run: MakeRun, length, drawn) -> None:
+    figure = learning_curve([load_run(make_run(num_iterations=length, evaluate_every=length))], ["self-paced"])
+    diamonds = [line for line in figure.axes[0].lines if line.get_marker() == "D"]
+    assert [float(line.get_xdata()[0]) for line in diamonds] == drawn
+    assert "paper after 400: 8.45 ± 0.42" in legend(figure)
+
+
+def test_a_single_point_shows(make_run: MakeRun) -> None:
+    run = load_run(make_run())
+    axes, series = Figure().add_subplot(), Series(run, run.groups()[0], "curve", "black", "solid")
+    for values, marker in ((np.array([np.nan, 3.0, np.nan]), "o"), (np.array([1.0, 2.0, np.nan]), "None")):
+        assert draw_band(axes, series, np.arange(3), statistics.Band(values, values, values)).get_marker() == marker
+
+
 def test_the_quantile_band_shows_the_median(make_run: MakeRun) -> None:
     run = load_run(make_run())
     axes = learning_curve([run], ["self-paced"], spread="quantiles").axes[0]
@@ -94,8 +109,8 @@ def test_runs_side_by_side_keep_their_labels_and_say_what_froze(make_run: MakeRu
     figure = learning_curve(runs, ["curriculum", "none"])
     assert legend(figure) == [
         "curriculum, 1 of 4 frozen",
-        "none",
         "paper after 400: 8.45 ± 0.42",
+        "none",
         "paper after 400: 2.40 ± 0.00",
     ]
     colors = {line.get_color() for line in figure.axes[0].lines}

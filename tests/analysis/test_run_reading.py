@@ -112,6 +112,14 @@ def test_a_half_written_configuration_is_called_so(make_run: MakeRun, keep: int)
         load_run(folder)
 
 
+@pytest.mark.parametrize("damage", [{"lanes": None}, {"context_space": [1]}, {"target": 3}])
+def test_a_configuration_of_other_types_is_called_damaged(make_run: MakeRun, damage: dict) -> None:
+    folder = make_run()
+    edit_config(folder, **damage)
+    with pytest.raises(ValueError, match=r"config\.json is damaged"):
+        load_run(folder)
+
+
 def test_a_configuration_without_an_entry_names_it(make_run: MakeRun) -> None:
     folder = make_run()
     config = json.loads((folder / "config.json").read_text())

@@ -259,7 +259,26 @@ def test_a_record_that_has_more_than_is_finished_here_stays(
     shutil.rmtree(tmp_path / "results" / "cells" / RANDOM.name)
     assert run(tmp_path, "table-1", "--report-only") == 0
     assert record.read_text() == before
-    assert "table-1.json records 2 runs that are neither here nor kept, so it stays" in capsys.readouterr().out
+    assert "table-1.json records 2 runs that are neither here nor kept, so table-1 stays" in capsys.readouterr().out
+
+
+def test_a_picture_stays_whose_runs_another_record_has_more_of(
+    make_cell: MakeCell, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone, left = (
+        next(cell for cell in paper.cells_of(["figure-gate"]) if cell.name == f"gate-precision_{name}")
+        for name in ("creps_default", "creps_sagg-riac")
+    )
+    for cell in (gone, left):
+        make_cell(cell, [1.0])
+    assert run(tmp_path, "figure-gate", "figure-gate-success", "--report-only") == 0
+    picture = tmp_path / "results" / "pictures" / "figure-gate-success" / "success.png"
+    before = picture.read_bytes()
+    for place in (tmp_path, tmp_path / "results" / "cells"):
+        shutil.rmtree(place / gone.name)
+    assert run(tmp_path, "figure-gate-success", "--report-only") == 0
+    assert picture.read_bytes() == before
+    assert "figure-gate.json records 1 runs that are neither here nor kept" in capsys.readouterr().out
 
 
 def test_filters_that_let_nothing_through_end_in_one_sentence(

@@ -89,6 +89,8 @@ def test_list_shows_environments_presets_and_the_state_of_runs(trained, tmp_path
     Path("runs/b/evaluation/000002.parquet").unlink()
     shutil.copytree(trained, tmp_path / "runs" / "c")
     Path("runs/c/config.json").write_text("{")
+    shutil.copytree(trained, tmp_path / "runs" / "d")
+    Path("runs/d/config.json").write_text('{"format_version": 1, "lanes": null, "num_iterations": 2}')
     assert main(["list"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "point-mass-3d gate position m -4 to 4 2.5 ± 0.004" in lines
@@ -96,6 +98,7 @@ def test_list_shows_environments_presets_and_the_state_of_runs(trained, tmp_path
     assert "runs/a 2 2 of 2 finished" in lines
     assert "runs/b 2 1 of 2 unfinished" in lines
     assert any(line.startswith("runs/c unreadable: runs/c/config.json is half-written") for line in lines)
+    assert any(line.startswith("runs/d unreadable: ") for line in lines)
 
 
 def test_frozen_seeds_are_reported_in_one_sentence(trained, tmp_path, monkeypatch, capsys):

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import spjax
 from spjax.cli.training import _free_folder
 from tests.cli.conftest import P3D
@@ -66,6 +68,20 @@ def test_run_folders_are_numbered(captured_config):
     assert captured_config("train", "point-mass-2d", "--teacher", "random")[1].name == "point-mass-2d-ppo-random-2"
     Path("runs/point-mass-2d-ppo-random-2").mkdir()
     assert captured_config("train", "point-mass-2d", "--teacher", "random")[1].name == "point-mass-2d-ppo-random-3"
+
+
+def test_a_switch_may_be_spelled_out_whatever_its_default(captured_config):
+    for default, env in ((False, "point-mass-2d"), (True, "ball-catching")):
+        assert captured_config("train", env)[0].hold_position == default
+        for word, value in (("--hold-position", True), ("--no-hold-position", False)):
+            assert captured_config("train", env, word)[0].hold_position == value
+
+
+def test_a_folder_for_runs_that_cannot_be_made_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").symlink_to(tmp_path / "unmounted")
+    with pytest.raises(FileExistsError):
+        _free_folder(spjax.preset("point-mass-2d"))
 
 
 def test_processes_that_start_together_get_folders_of_their_own(monkeypatch, tmp_path):

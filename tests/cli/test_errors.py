@@ -149,6 +149,10 @@ def test_what_the_user_gets_wrong_is_one_sentence_and_exit_code_2(args, sentence
         ),
         (
             lambda run: shutil.rmtree(run / "checkpoints"),
+            "{run} is finished but has no checkpoints, which its policies would be in",
+        ),
+        (
+            lambda run: (shutil.rmtree(run / "checkpoints"), (run / "summary.json").unlink()),
             "{run} has no checkpoint yet; resume it first",
         ),
     ],

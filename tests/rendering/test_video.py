@@ -54,6 +54,13 @@ def test_a_film_that_breaks_off_leaves_no_file_and_an_old_one_as_it_was(film, tm
     assert (tmp_path / name).read_text() == "old"
 
 
+def test_an_encoder_that_gives_up_is_one_sentence(film, tmp_path, monkeypatch):
+    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", "/bin/false")
+    with pytest.raises(OSError, match=r"FFmpeg could not write .*film\.mp4"):
+        video.write_videos([tmp_path / "film.mp4"], film, blank_frames(film, (640, 480)), (640, 480))
+    assert not any(tmp_path.iterdir())
+
+
 def test_captions_stand_below_the_picture_and_the_end_is_told_only_there(film):
     frames = list(video.captioned(film, blank_frames(film, SIZE), SIZE))
     band = [frame[-video.band_height(SIZE) :] for frame in frames]

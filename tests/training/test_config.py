@@ -1,12 +1,16 @@
 """Wrong configurations are one sentence before anything compiles."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
 
 import spjax
+from spjax.episodic import RadialBasis
 from tests.training.conftest import tiny
+
+GRID = RadialBasis(lower=(0.0,), upper=(1.0,), counts=(5,), inverse_widths=(1.0,))
 
 
 @pytest.mark.parametrize(
@@ -37,6 +41,23 @@ def test_wrong_values_are_named(changes, message):
     ("agent", "part", "changes", "message"),
     [
         ("sac", "agent", {"critic": "twin"}, "agent.critic must be state-value or twin-q, got 'twin'"),
+        ("ppo", "agent", {"num_envs": 4.0}, "agent.num_envs must be a whole number, got 4.0"),
+        ("ppo", "agent", {"num_minibatches": 2048}, "agent.num_minibatches must leave at least 2 rows in each"),
+        ("ppo", "agent", {"learning_rate": math.inf}, "agent.learning_rate must be finite, got inf"),
+        ("sac", "agent", {"initial_temperature": math.inf}, "agent.initial_temperature must be positive and finite"),
+        ("trpo", "agent", {"value_epochs": 0}, "agent.value_epochs must be at least 1, got 0"),
+        ("ppo", "teacher", {"buffer_size": 64.0}, "teacher.buffer_size must be a whole number, got 64.0"),
+        ("ppo", "teacher", {"max_alpha": 2**31}, "teacher.max_alpha must be less than 2.31 if it is a whole number"),
+        ("ppo", "teacher", {"max_kl": math.inf}, "teacher.max_kl must be finite, got inf"),
+        ("ppo", "teacher", {"performance_bound": -math.inf}, "teacher.performance_bound must be finite, got -inf"),
+        ("ppo", "teacher", {"std_floor": (0.1, math.inf)}, "teacher.std_floor needs 2 finite values of at least 0"),
+        ("sprl", "agent", {"std_floor": (0.1,)}, "agent.std_floor needs 2 values, got"),
+        (
+            "sprl",
+            "agent",
+            {"policy_features": GRID},
+            "agent.policy_features has a grid of 1 dimensions, contexts of this task have 2",
+        ),
         ("ppo", "teacher", {"schedule": "propotion"}, "teacher.schedule must be proportion or bound, got 'propotion'"),
         ("ppo", "teacher", {"value_source": "retrun"}, "teacher.value_source must be critic or return, got 'retrun'"),
         ("ppo", "teacher", {"kl_direction": None}, "teacher.kl_direction must be old-new or new-old, got None"),
@@ -54,6 +75,13 @@ def test_a_critic_without_a_state_value_is_refused_where_the_curriculum_asks_for
     with pytest.raises(ValueError, match=r"the twin-q critic has no state value; set teacher.value_source to return"):
         config.check()
     dataclasses.replace(config, teacher=config.teacher.replace(value_source="return")).check()
+
+
+def test_settings_that_switch_something_off_and_numbers_of_numpy_are_accepted():
+    config = spjax.preset("point-mass-2d", agent="ppo")
+    agent = config.agent.replace(clip_range=math.inf, max_grad_norm=math.inf, num_epochs=np.int64(3))
+    teacher = config.teacher.replace(offset=math.inf, warmup=math.inf, max_kl=np.float32(0.1))
+    dataclasses.replace(config, agent=agent, teacher=teacher).check()
 
 
 def test_an_initial_mean_outside_the_bounds_is_named():
