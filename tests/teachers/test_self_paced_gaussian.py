@@ -144,7 +144,7 @@ def test_lanes_with_different_settings_equal_single_runs_and_never_recompile(key
     [
         ({"max_kl": -0.1}, "teacher.max_kl must be at least 0, got -0.1"),
         ({"buffer_size": 0}, "teacher.buffer_size must be at least 1, got 0"),
-        ({"std_floor": (0.1,)}, "teacher.std_floor needs 2 values"),
+        ({"std_floor": (0.1,)}, "teacher.std_floor needs 2 finite values"),
         ({"target_std": (0.1, 0.0)}, "teacher.target_std of gate width must be positive"),
         ({"initial_mean": (9.0, 1.0)}, "teacher.initial_mean: gate position = 9 lies outside"),
     ],

@@ -65,7 +65,8 @@ def test_nobody_waits_for_a_lane_after_ctrl_c():
 
     lanes = Calls(2).to_devices(np.zeros(2, np.float32))
     call = Calls(2).compile(function, (lanes,))
-    threading.Thread(target=lambda: running.wait() and signal.raise_signal(signal.SIGINT)).start()
+    this = threading.get_ident()
+    threading.Thread(target=lambda: running.wait() and signal.pthread_kill(this, signal.SIGINT)).start()
     try:
         with pytest.raises(KeyboardInterrupt):
             call(lanes)
