@@ -139,8 +139,13 @@ def _timings(blocks: Iterable[Block]) -> list[Timing]:
     ]
 
 
+def kind_of(env: str, agent: str) -> str:
+    """Returns the name of what takes about the same time: task and learner."""
+    return f"{env} {agent}"
+
+
 def _kind(block: Block) -> str:
-    return f"{block.cell.env} {block.cell.agent}"
+    return kind_of(block.cell.env, block.cell.agent)
 
 
 def _seconds_per_lane_iteration(timings: Iterable[Timing]) -> dict[str, float]:

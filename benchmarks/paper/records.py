@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.paper.blocks import Block, Timing
+from benchmarks.paper.blocks import Block, Timing, kind_of
 from benchmarks.paper.cells import Cell
 from spjax.analysis.pool import pool
 from spjax.analysis.results import Record, read_records, records_of_run, write_records
@@ -78,7 +78,7 @@ def recorded_timings(file: Path, device: str) -> list[Timing]:
     for record in read_records(file) if file.is_file() else []:
         seconds, iterations = record["wall_seconds"], record["iterations"]
         if record["metric"] == "discounted_return" and record["device"] == device and seconds and iterations:
-            run = (f"{record['env']} {record['agent']}", seconds)
+            run = (kind_of(record["env"], record["agent"]), seconds)
             lane_iterations[run] = lane_iterations.get(run, 0) + len(record["seeds"]) * iterations
     return [Timing(*run, count) for run, count in lane_iterations.items()]
 

@@ -81,14 +81,14 @@ def _presets() -> list[str]:
 
 
 def _runs() -> Table:
-    from spjax.training.run_folder import read_config_json
+    from spjax.training.run_folder import is_finished, read_config_json
 
     table = _table(f"runs below {RUNS}/", "folder", "runs", "iteration", "state")
     for folder in sorted(file.parent for file in RUNS.glob("**/config.json")):
         try:
             content = read_config_json(folder)
             done = max((int(part.stem) for part in (folder / "evaluation").glob("*.parquet")), default=0)
-            state = "finished" if (folder / "summary.json").is_file() else "unfinished"
+            state = "finished" if is_finished(folder) else "unfinished"
             table.add_row(str(folder), str(len(content["lanes"])), f"{done} of {content['num_iterations']}", state)
         except (ValueError, KeyError, TypeError, OSError) as error:
             table.add_row(str(folder), "", "", f"unreadable: {error}")

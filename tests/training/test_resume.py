@@ -191,8 +191,8 @@ def test_what_a_process_left_that_was_killed_before_its_first_file_is_no_run(tmp
             run_folder.check_free(taken)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("warp") is not None, reason="warp-lang is installed")
-def test_an_engine_that_is_not_installed_is_said_before_there_is_a_folder(tmp_path):
+def test_an_engine_that_is_not_installed_is_said_before_there_is_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     config = spjax.preset("ball-catching", teacher="default")
     config = dataclasses.replace(config, env=dataclasses.replace(config.env, engine="warp"))
     with pytest.raises(ValueError, match="the physics engine 'warp' needs warp-lang"):
