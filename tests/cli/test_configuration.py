@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 import spjax
+from spjax.cli.flags import Group, parse
+from spjax.cli.render import RenderFlags
 from spjax.cli.training import _free_folder
 from tests.cli.conftest import P3D
 
@@ -68,6 +70,13 @@ def test_run_folders_are_numbered(captured_config):
     assert captured_config("train", "point-mass-2d", "--teacher", "random")[1].name == "point-mass-2d-ppo-random-2"
     Path("runs/point-mass-2d-ppo-random-2").mkdir()
     assert captured_config("train", "point-mass-2d", "--teacher", "random")[1].name == "point-mass-2d-ppo-random-3"
+
+
+def test_settings_of_a_film_may_be_given_in_one_flag_or_in_several():
+    both = ("agent.learning_rate=0.1", "teacher.max_kl=0.2")
+    for flags in (["--setting", *both], ["--setting", both[0], "--setting", both[1]]):
+        given = parse("render", "", [Group("", RenderFlags)], ["run", *flags])[""]["setting"]
+        assert [text for texts in given for text in texts] == list(both)
 
 
 def test_a_switch_may_be_spelled_out_whatever_its_default(captured_config):

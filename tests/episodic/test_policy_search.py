@@ -174,3 +174,16 @@ def test_a_short_training_of_sprl_improves_the_return():
     metrics = train(jax.random.key(3))
     assert float(metrics.reward[-10:].mean()) > 2 * float(metrics.reward[:5].mean())
     np.testing.assert_allclose(metrics.kl, 0.2, rtol=2e-3)
+
+
+def test_a_simulator_that_fails_ends_the_rollout_with_what_was_earned_before(key, monkeypatch):
+    step = envs.PointMass.step
+
+    def failing(env, key, state, action):
+        after = step(env, key, state, action)
+        return dataclasses.replace(after, reward=jnp.where(state.time_step >= 3, jnp.nan, 1.0))
+
+    monkeypatch.setattr(envs.PointMass, "step", failing)
+    outcome = jax.jit(TASK.rollout)(key, push(0.0), jnp.asarray(WIDE))
+    np.testing.assert_allclose(outcome.reward, 1 + 0.95 + 0.95**2, rtol=1e-6)
+    assert (int(outcome.length), bool(outcome.success)) == (3, False)
