@@ -17,6 +17,7 @@ from multiprocessing.pool import Pool
 import jax
 import numpy as np
 
+from benchmarks import command_line
 from benchmarks.context_problems import (
     NASTY,
     ContextProblem,
@@ -117,7 +118,7 @@ def compare(count: int, rule: str, direction: str, pool: Pool) -> Record:
         seeds=list(range(gaps.size)),
         values=[float(f"{gap:.3e}") for gap in gaps],
         wall_seconds=time.perf_counter() - began,
-        command=f"python -m benchmarks.accuracy --problems {round(count / SHARES[rule])}",
+        command=command_line("benchmarks.accuracy"),
     )
 
 

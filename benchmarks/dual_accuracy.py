@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import command_line
 from benchmarks.dual_problems import (
     KINDS,
     DualProblem,
@@ -129,7 +130,7 @@ def main() -> None:
             seeds=list(range(len(table))),
             values=[float(f"{value:.3e}") for value in column],
             wall_seconds=time.perf_counter() - began,
-            command=f"python -m benchmarks.dual_accuracy --random {arguments.random}",
+            command=command_line("benchmarks.dual_accuracy"),
         )
         for name, column in zip(names, table.T, strict=True)
     ]

@@ -15,6 +15,7 @@ import tyro
 from flax import struct
 from jaxtyping import Array, Bool, Float
 
+from benchmarks import command_line
 from spjax import envs
 from spjax.analysis.results import Record, measured_here, write_records
 from spjax.contexts import Gaussian
@@ -107,7 +108,7 @@ def _record(metric: str, values: Float[np.ndarray, " throw"]) -> Record:
         metric=metric,
         seeds=list(range(len(values))),
         values=values,
-        command="python -m benchmarks.engines",
+        command=command_line("benchmarks.engines"),
     )
 
 

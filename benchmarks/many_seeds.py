@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import spjax
+from benchmarks import command_line
 from spjax.analysis.results import Record, records_of_run, write_records
 from spjax.analysis.run import load_run
 from spjax.analysis.tables import markdown_table
@@ -30,8 +31,7 @@ def main() -> None:
         )  # short rollouts: an accelerator pays for sequential steps
         config = dataclasses.replace(config, agent=agent, seeds=tuple(range(1, seeds + 1)), evaluate_every=20)
         with tempfile.TemporaryDirectory() as folder:
-            command = f"python -m benchmarks.many_seeds --seeds {seeds}"
-            run = load_run(spjax.train(config, Path(folder) / "run", command=command))
+            run = load_run(spjax.train(config, Path(folder) / "run", command=command_line("benchmarks.many_seeds")))
             records += records_of_run(run, "many-seeds")
     write_records(RESULTS, records)
     print(markdown_table(records, metric="discounted_return"))

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 import tyro
 
+from benchmarks import command_line
 from spjax.analysis.results import measured_here, write_records
 from spjax.training.train import restore
 
@@ -72,7 +73,7 @@ def main(kills: int = 10, iterations: int = 400, seed: int = 0) -> None:
                 seeds=reached,
                 values=[float(same)] * kills,
                 iterations=iterations,
-                command=f"python -m benchmarks.resume --kills {kills} --iterations {iterations} --seed {seed}",
+                command=command_line("benchmarks.resume"),
             )
         ],
     )

@@ -14,6 +14,7 @@ import jax
 import tyro
 
 import spjax
+from benchmarks import command_line
 from spjax.analysis.results import Record, measured_here, write_records
 from spjax.training.experiment import Experiment, RunState
 from spjax.training.program import Program
@@ -29,7 +30,6 @@ def main(seeds: int = 20, iterations: int = 60) -> None:
         seeds: lanes of the sweep.
         iterations: trained before the measurement.
     """
-    command = f"python -m benchmarks.speed.breakdown --seeds {seeds} --iterations {iterations}"
     records: list[Record] = []
     for schedule in ("proportion", "bound"):
         config = dataclasses.replace(spjax.preset("point-mass-3d", schedule=schedule), seeds=tuple(range(1, seeds + 1)))
@@ -46,7 +46,7 @@ def main(seeds: int = 20, iterations: int = 60) -> None:
         parts["teacher share of an iteration"] = parts["teacher"] / iteration
         for name, value in parts.items():
             metric = name if "share" in name else f"{name}: ms a seed"
-            records.append(_record(schedule, metric, value if "share" in name else 1e3 * value / seeds, seeds, command))
+            records.append(_record(schedule, metric, value if "share" in name else 1e3 * value / seeds, seeds))
             print(f"{schedule:10}  {metric:32}  {records[-1]['mean']:.4g}")
     write_records(RESULTS, records)
 
@@ -84,7 +84,7 @@ def _timed(program: Program, function: Callable[..., Any], *lanes: Any) -> float
     return sorted(seconds)[REPETITIONS // 2]
 
 
-def _record(schedule: str, metric: str, value: float, seeds: int, command: str) -> Record:
+def _record(schedule: str, metric: str, value: float, seeds: int) -> Record:
     return measured_here(
         experiment="breakdown",
         env="point-mass-3d",
@@ -94,7 +94,7 @@ def _record(schedule: str, metric: str, value: float, seeds: int, command: str) 
         metric=metric,
         seeds=[seeds],
         values=[value],
-        command=command,
+        command=command_line("benchmarks.speed.breakdown"),
     )
 
 

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import command_line
 from benchmarks.context_problems import NASTY, ContextProblem, make_problem, solve_with_scipy
 from spjax.analysis.results import measured_here, write_records
 from spjax.contexts import Gaussian
@@ -90,7 +91,7 @@ def main() -> None:
         "teacher": "self_paced",
         "metric": "solves per second",
     }
-    common["command"] = "python -m benchmarks.speed.context_solve"
+    common["command"] = command_line("benchmarks.speed.context_solve")
     ours_record = measured_here(
         experiment="context-solve/spjax",
         seeds=list(range(len(rates))),

@@ -12,7 +12,6 @@ writes ``benchmarks/results/peer-{agent}.json``. An iteration has 2,048 environm
 
 import dataclasses
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ import numpy as np
 import tyro
 
 import spjax
+from benchmarks import command_line
 from benchmarks.speed.peers.timing import PeerTiming, metric_names
 from spjax.analysis.results import Record, measured_here, write_records
 from spjax.analysis.run import load_run
@@ -147,7 +147,7 @@ def _record(
         wall_seconds=wall_seconds,
         compile_seconds=compile_seconds,
         packages=PEER_PACKAGES,
-        command=" ".join(["python -m benchmarks.speed.peer", *sys.argv[1:]]),
+        command=command_line("benchmarks.speed.peer"),
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import tyro
 from spjax.envs.physics import make
 
+from benchmarks import command_line
 from benchmarks.callback_stress import rollout, thrown_balls
 from spjax.analysis.results import Record, measured_here, write_records
 from tests.envs.physics import scenes
@@ -105,7 +106,7 @@ def _record(engine: str, size: int, steps: int, seconds: list[float], compile_se
         seeds=list(range(len(rates))),
         values=rates,
         compile_seconds=compile_seconds,
-        command="python -m benchmarks.speed.physics",
+        command=command_line("benchmarks.speed.physics"),
     )
 
 

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import spjax
+from benchmarks import command_line
 from benchmarks.dual_problems import DualProblem, minimise_by_scipy
 from benchmarks.speed.peers import sprl as peer
 from spjax.analysis.results import Record, measured_here, write_records
@@ -131,7 +132,6 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40, help="of ours, in one program")
     parser.add_argument("--turns", type=int, default=5)
     arguments = parser.parse_args()
-    command = f"python -m benchmarks.speed.sprl --runs {arguments.runs} --turns {arguments.turns}"
     began = time.perf_counter()
     runs, done, records = Runs(arguments.runs), 0, []
     runs.train(0)
@@ -141,7 +141,7 @@ def main() -> None:
         timing = measure(runs, arguments.turns)
         done = start + ITERATIONS * arguments.turns
         errors = weight_errors(runs.peer_state(0))
-        records.append(_record(start, "spjax: ms an iteration and run", timing.ours, compile_seconds, command))
+        records.append(_record(start, "spjax: ms an iteration and run", timing.ours, compile_seconds))
         print(f"from iteration {start}: ours {statistics.median(timing.ours):.2f} ms an iteration and run")
         for solver, theirs in (("default", timing.default), ("tight", timing.tight)):
             ratios = [a / b for a, b in zip(theirs, timing.ours, strict=True)]
@@ -155,11 +155,11 @@ def main() -> None:
                 ("ratio a run", ratios),
                 ("error of the weights of policy and contexts", list(errors[solver])),
             ):
-                records.append(_record(start, f"SciPy, {solver}: {metric}", values, compile_seconds, command))
+                records.append(_record(start, f"SciPy, {solver}: {metric}", values, compile_seconds))
     write_records(RESULTS, records)
 
 
-def _record(start: int, metric: str, values: list[float], compile_seconds: float, command: str) -> Record:
+def _record(start: int, metric: str, values: list[float], compile_seconds: float) -> Record:
     return measured_here(
         experiment=f"sprl-speed/from-{start}",
         env="gate-precision",
@@ -170,7 +170,7 @@ def _record(start: int, metric: str, values: list[float], compile_seconds: float
         values=values,
         iterations=ITERATIONS,
         compile_seconds=compile_seconds if "spjax" in metric else None,
-        command=command,
+        command=command_line("benchmarks.speed.sprl"),
     )
 
 

@@ -19,6 +19,9 @@ from spjax.rendering.film import FRAME_RATE, Film, end_text, task_text
 
 GIF_SCALE = 0.5  # of the size of the MP4
 QUALITY = "18"  # of H.264: constant rate factor
+_OUTCOME = 14  # where the outcome begins, in font sizes
+_GAP = "    "  # at least, between the captions of a line
+_SMALLEST_FONT = 4  # pixels
 
 Frame = UInt8[np.ndarray, "height width 3"]
 Sink = Callable[[np.ndarray], object]  # takes the next frame
@@ -34,9 +37,10 @@ def captioned(film: Film, frames: Iterator[Frame], size: tuple[int, int]) -> Ite
     moments = [
         (index, float(moment)) for index, episode in enumerate(film.episodes) for moment in film.moments(episode)
     ]
+    font_size = _fitting_size(film, size)
     for frame, (index, moment) in zip(frames, moments, strict=True):
         band = Image.new("RGB", (size[0], band_height(size)), "white")
-        _write(band, film, index, moment, _font_size(size))
+        _write(band, film, index, moment, font_size, _font_size(size))
         yield np.concatenate([frame, np.asarray(band)])
 
 
@@ -125,26 +129,49 @@ def _palette(image: Image.Image) -> Image.Image:
     return Image.fromarray(both).quantize(256, Image.Quantize.MAXCOVERAGE)  # which keeps the colors of small things
 
 
-def _write(band: Image.Image, film: Film, index: int, moment: float, font_size: int) -> None:
+def _write(band: Image.Image, film: Film, index: int, moment: float, font_size: int, line_height: int) -> None:
     """Writes whose episode it is; the task; and time, return and, at the end, the outcome."""
     draw, episode = ImageDraw.Draw(band), film.episodes[index]
-    regular, bold = (_font(name, font_size) for name in ("DejaVuSans", "DejaVuSans-Bold"))
-    number = f", episode {index + 1} of {len(film.episodes)}" if len(film.episodes) > 1 else ""
+    regular, bold = _fonts(font_size)
     left, right = font_size, band.width - font_size
-    first, second, third = ((1.25 + 1.5 * line) * font_size for line in range(3))
-    draw.text((left, first), film.title + number, NEUTRAL, regular, "lm")
+    first, second, third = ((1.25 + 1.5 * line) * line_height for line in range(3))
+    draw.text((left, first), _whose(film, index), NEUTRAL, regular, "lm")
     draw.text((right, first), film.tempo(), NEUTRAL, regular, "rm")
     draw.text((left, second), task_text(film.env, episode), "black", regular, "lm")
     draw.text((left, third), f"{moment * film.env.control_period:.2f} s", "black", regular, "lm")
     draw.text((left + 6 * font_size, third), f"return {episode.returns[int(moment)]:.1f}", "black", regular, "lm")
     if moment == episode.length:
         color = GOOD if episode.success else BAD
-        draw.text((left + 14 * font_size, third), end_text(film.env, episode), color, bold, "lm")
+        draw.text((left + _OUTCOME * font_size, third), end_text(film.env, episode), color, bold, "lm")
+
+
+def _whose(film: Film, index: int) -> str:
+    return film.title + (f", episode {index + 1} of {len(film.episodes)}" if len(film.episodes) > 1 else "")
+
+
+def _fitting_size(film: Film, size: tuple[int, int]) -> int:
+    """Returns the font size of the captions: smaller than usual where a line would not fit into a narrow film."""
+
+    def width(font_size: int) -> float:
+        regular, bold = _fonts(font_size)
+        firsts = [_whose(film, index) + _GAP + film.tempo() for index in range(len(film.episodes))]
+        lines = [regular.getlength(text) for text in firsts]
+        lines += [regular.getlength(task_text(film.env, episode)) for episode in film.episodes]
+        lines += [_OUTCOME * font_size + bold.getlength(end_text(film.env, episode)) for episode in film.episodes]
+        return max(lines) + 2 * font_size
+
+    usual = _font_size(size)
+    return next((number for number in range(usual, _SMALLEST_FONT, -1) if width(number) <= size[0]), _SMALLEST_FONT)
 
 
 def _font_size(size: tuple[int, int]) -> int:
     return max(10, size[0] // 48)
 
 
-def _font(name: str, size: int) -> ImageFont.FreeTypeFont:
-    return ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{name}.ttf"), size)
+def _fonts(size: int) -> tuple[ImageFont.FreeTypeFont, ImageFont.FreeTypeFont]:
+    """Returns the regular and the bold font."""
+    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    regular, bold = (
+        ImageFont.truetype(str(folder / f"{name}.ttf"), size) for name in ("DejaVuSans", "DejaVuSans-Bold")
+    )
+    return regular, bold

@@ -71,3 +71,19 @@ def test_captions_stand_below_the_picture_and_the_end_is_told_only_there(film):
     assert min(red[length:]) > 10
     assert BAD == "#D55E00"
     assert (band[0] != band[1]).any()  # the clock
+
+
+@pytest.mark.parametrize("width", [160, 240, 320, 720])
+def test_captions_fit_into_a_narrow_film(film, width):
+    film = dataclasses.replace(film, title="point-mass-2d, seed 12, iteration 400", speed=0.25)
+    size = (width, 240)
+    bands = [
+        255 - frame[-video.band_height(size) :].astype(int)
+        for frame in video.captioned(film, blank_frames(film, size), size)
+    ]
+    ink = np.max([band.max(axis=-1) for band in bands], axis=0)
+    assert ink[:, -3:].max() == 0  # nothing is cut off
+    line = ink[: len(ink) // 3].max(axis=0) > 60  # whose film it is, and how fast
+    blank = np.flatnonzero(np.diff(np.flatnonzero(line)) > 1)
+    gaps = np.diff(np.flatnonzero(line))[blank]
+    assert gaps.max() >= 0.02 * width
