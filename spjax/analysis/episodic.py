@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
@@ -106,14 +107,14 @@ def context_ellipses(runs: Mapping[str, tuple[Run, Sequence[int]]]) -> Figure:
         for index, iteration in enumerate(iterations):
             mean, covariance = context_distribution(run, iteration)
             color = PALETTE[index % len(PALETTE)]
-            _draw_ellipse(axes, mean, covariance, facecolor=color, edgecolor=color, alpha=0.45)
+            _draw_ellipse(axes, mean, covariance, facecolor=to_rgba(color, 0.25), edgecolor=color, linewidth=1.8)
             handles.append(Line2D([], [], color=color, linewidth=6, alpha=0.6, label=f"{iteration}"))
         _draw_ellipse(axes, np.array(target.mean), np.diag(target.std) ** 2, fill=False, edgecolor=MARK, linewidth=1.8)
         handles.append(Line2D([], [], color=MARK, label="target"))
         axes.set_title(f"{title}, seed {run.config.lanes[0].seed}", loc="left")
         axes.set_xlabel(axis_label(space.names[0], space.units[0]))
         axes.set_ylabel(axis_label(space.names[1], space.units[1]))
-        axes.legend(handles=handles, title="iteration", loc="upper right", fontsize=9)
+        axes.legend(handles=handles, title="iteration", loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=9)
     return figure
 
 
