@@ -1,4 +1,7 @@
-"""Shared by the whole suite: shapes and dtypes checked at run time, key reuse is an error, compiled code is kept."""
+"""Shared by the whole suite: shapes and dtypes checked at run time, key reuse is an error, compiled code is kept.
+
+Programs are compiled without LLVM's optimisations: the suite compiles far longer than it computes.
+"""
 
 import os
 import sys
@@ -8,6 +11,7 @@ import pytest
 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "jax"))
 os.environ.setdefault("MPLBACKEND", "agg")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import jax

@@ -51,6 +51,15 @@ def test_on_cpu_one_lane_is_compiled_whatever_their_number():
     assert shapes == [(4,)]
 
 
+@pytest.fixture
+def ctrl_c():
+    """SIGINT raises KeyboardInterrupt, also where the suite runs in the background of a shell, which ignores the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_nobody_waits_for_a_lane_after_ctrl_c():
     running, release, done = threading.Event(), threading.Event(), threading.Event()
 
