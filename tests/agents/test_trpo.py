@@ -39,25 +39,31 @@ def test_the_policy_learns_the_action_that_the_context_asks_for(key):
 
 def test_every_accepted_step_keeps_the_kl_limit_and_improves_the_surrogate_on_the_point_mass(key):
     env = spjax.preset("point-mass-3d", agent="trpo").env
-    agent = TRPO(num_envs=4, num_steps=64, hidden=(16,), value_batch=64, max_kl=0.02)
+    small = TRPO(num_envs=4, num_steps=64, hidden=(16,), value_batch=64, max_kl=0.02)
 
     def assign(key, last):
         return env.context_space.sample_uniform(key), ()
 
-    state = agent.init(jax.random.fold_in(key, 1), env)
+    state = small.init(jax.random.fold_in(key, 1), env)
     slots = init_slots(env, jax.random.fold_in(key, 2), 4, assign, ())
 
-    def iterate(carry, iteration_key):
-        state, slots, _, metrics = agent.iterate(carry[0], env, iteration_key, carry[1], assign)
-        return (state, slots), metrics
+    @jax.jit
+    def run(agent):
+        keys = jax.random.split(jax.random.fold_in(key, 3), 500)
 
-    keys = jax.random.split(jax.random.fold_in(key, 3), 500)
-    metrics = jax.jit(lambda carry: jax.lax.scan(iterate, carry, keys))((state, slots))[1]
-    accepted = np.asarray(metrics.accepted)
-    assert accepted.mean() > 0.9
-    assert float(metrics.mean_kl.max()) <= 1.5 * 0.02
-    assert float(metrics.surrogate[accepted].min()) >= 0
-    np.testing.assert_array_equal(metrics.mean_kl[~accepted], 0.0)
+        def iterate(carry, iteration_key):
+            state, slots, _, metrics = agent.iterate(carry[0], env, iteration_key, carry[1], assign)
+            return (state, slots), metrics
+
+        return jax.lax.scan(iterate, (state, slots), keys)[1]
+
+    for tolerance in (1.0, 1.5):  # of the limit itself, and as published
+        metrics = run(small.replace(kl_tolerance=tolerance))
+        accepted = np.asarray(metrics.accepted)
+        assert accepted.mean() > 0.9
+        assert float(metrics.mean_kl.max()) <= tolerance * 0.02
+        assert float(metrics.surrogate[accepted].min()) >= 0
+        np.testing.assert_array_equal(metrics.mean_kl[~accepted], 0.0)
 
 
 def batch_of(agent, params, env, key, advantage):
