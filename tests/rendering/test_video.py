@@ -75,7 +75,7 @@ def test_captions_stand_below_the_picture_and_the_end_is_told_only_there(film):
 
 @pytest.mark.parametrize("width", [160, 240, 320, 720])
 def test_captions_fit_into_a_narrow_film(film, width):
-    film = dataclasses.replace(film, title="point-mass-2d, seed 12, iteration 400", speed=0.25)
+    film = dataclasses.replace(film, title="point-mass-2d, seed 12, iteration 400", speed=100.0)
     size = (width, 240)
     bands = [
         255 - frame[-video.band_height(size) :].astype(int)
