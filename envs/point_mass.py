@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from spjax.envs.base import Env, EnvState, register
 
+from spjax.checks import check_at_least
 from spjax.contexts import ContextSpace
 
 SUBSTEPS = 10
@@ -48,9 +49,7 @@ class PointMass(Env):
     def __post_init__(self) -> None:
         if self.dimensions not in (2, 3):
             raise ValueError(f"the point mass has 2 or 3 context dimensions, got {self.dimensions}")
-        for field in ("force_gain", "noise_std"):
-            if not 0 <= getattr(self, field) < float("inf"):
-                raise ValueError(f"env.{field} must be finite and at least 0, got {getattr(self, field)}")
+        check_at_least("env", self, 0, "force_gain", "noise_std")
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -119,3 +119,9 @@ def gaussian_sample(
 ) -> Float[Array, "*batch action"]:
     """Returns one unclipped action for each mean."""
     return mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape, mean.dtype)
+
+
+def check_hidden(hidden: Sequence[int]) -> None:
+    """Raises ValueError where a network has no hidden layer or an empty one."""
+    if not hidden or min(hidden) < 1:
+        raise ValueError(f"agent.hidden needs positive widths, got {hidden}")

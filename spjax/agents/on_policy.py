@@ -7,10 +7,10 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float
 
-from spjax.agents.checks import check_at_least, check_fractions, check_hidden
 from spjax.agents.gae import gae
-from spjax.agents.networks import GaussianPolicy, Params, Value, gaussian_log_prob, gaussian_sample
+from spjax.agents.networks import GaussianPolicy, Params, Value, check_hidden, gaussian_log_prob, gaussian_sample
 from spjax.agents.rollout import Assign, Episodes, Slot, Transitions, flat, rollout
+from spjax.checks import check_at_least, check_fractions
 from spjax.envs.base import Env
 
 
@@ -48,10 +48,10 @@ class OnPolicy:
         Raises:
             ValueError: a value out of its range.
         """
-        check_at_least(self, 1, "num_envs", "num_steps")
-        check_at_least(self, 0, "entropy_coefficient")
-        check_fractions(self, "discount", "gae_lambda")
-        check_hidden(self)
+        check_at_least("agent", self, 1, "num_envs", "num_steps")
+        check_at_least("agent", self, 0, "entropy_coefficient")
+        check_fractions("agent", self, "discount", "gae_lambda")
+        check_hidden(self.hidden)
 
     def act(
         self, state: Any, env: Env, key: Array, observation: Float[Array, "*batch observation"]

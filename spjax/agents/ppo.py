@@ -14,11 +14,11 @@ from flax import struct
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from spjax.agents.checks import check_at_least
 from spjax.agents.minibatches import minibatches, packed
 from spjax.agents.networks import Params, gaussian_log_prob
 from spjax.agents.on_policy import Batch, OnPolicy, gaussian_entropy
 from spjax.agents.rollout import Assign, Episodes, Slot
+from spjax.checks import check_at_least
 from spjax.envs.base import Env
 
 
@@ -40,9 +40,9 @@ class PPO(OnPolicy):
             ValueError: a value out of its range, or a batch that the minibatches do not divide or leave in single rows.
         """
         super().check()
-        check_at_least(self, 1, "num_minibatches", "num_epochs")
-        check_at_least(self, 0, "learning_rate", "value_coefficient")
-        check_at_least(self, 0, "clip_range", "max_grad_norm", infinite=True)
+        check_at_least("agent", self, 1, "num_minibatches", "num_epochs")
+        check_at_least("agent", self, 0, "learning_rate", "value_coefficient")
+        check_at_least("agent", self, 0, "clip_range", "max_grad_norm", infinite=True)
         if self.steps_per_iteration % self.num_minibatches:
             raise ValueError(
                 f"agent.num_minibatches must divide num_envs * num_steps = {self.steps_per_iteration}, "

@@ -20,11 +20,11 @@ from flax import struct
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
-from spjax.agents.checks import check_at_least, check_fractions, check_hidden
 from spjax.agents.minibatches import packed
-from spjax.agents.networks import ActionValue, Params, SquashedPolicy, Value, squashed_sample
+from spjax.agents.networks import ActionValue, Params, SquashedPolicy, Value, check_hidden, squashed_sample
 from spjax.agents.replay import Replay
 from spjax.agents.rollout import Assign, Episodes, Slot, Transitions, flat, step_keys, step_slots
+from spjax.checks import check_at_least, check_fractions
 from spjax.envs.base import Env
 
 
@@ -69,10 +69,10 @@ class SAC:
         Raises:
             ValueError: a value out of its range, or a replay buffer that the slots do not divide.
         """
-        check_at_least(self, 1, "num_envs", "num_steps", "batch_size", "replay_size")
-        check_at_least(self, 0, "updates_per_step", "learning_rate", "learning_starts")
-        check_fractions(self, "discount", "target_rate")
-        check_hidden(self)
+        check_at_least("agent", self, 1, "num_envs", "num_steps", "batch_size", "replay_size")
+        check_at_least("agent", self, 0, "updates_per_step", "learning_rate", "learning_starts")
+        check_fractions("agent", self, "discount", "target_rate")
+        check_hidden(self.hidden)
         if not 0 < self.initial_temperature < math.inf:
             raise ValueError(f"agent.initial_temperature must be positive and finite, got {self.initial_temperature}")
         if self.target_entropy is not None and not math.isfinite(self.target_entropy):

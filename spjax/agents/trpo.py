@@ -16,11 +16,11 @@ from flax import struct
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 
-from spjax.agents.checks import check_at_least
 from spjax.agents.minibatches import minibatches, packed
 from spjax.agents.networks import Params, gaussian_log_prob
 from spjax.agents.on_policy import Batch, OnPolicy, gaussian_entropy
 from spjax.agents.rollout import Assign, Episodes, Slot
+from spjax.checks import check_at_least
 from spjax.envs.base import Env
 
 
@@ -45,9 +45,11 @@ class TRPO(OnPolicy):
             ValueError: a value out of its range, or a critic batch larger than an iteration.
         """
         super().check()
-        check_at_least(self, 1, "fisher_stride", "value_batch", "value_epochs", "cg_iterations", "line_search_steps")
-        check_at_least(self, 1, "kl_tolerance", infinite=True)
-        check_at_least(self, 0, "max_kl", "cg_damping", "value_learning_rate")
+        check_at_least(
+            "agent", self, 1, "fisher_stride", "value_batch", "value_epochs", "cg_iterations", "line_search_steps"
+        )
+        check_at_least("agent", self, 1, "kl_tolerance", infinite=True)
+        check_at_least("agent", self, 0, "max_kl", "cg_damping", "value_learning_rate")
         if self.value_batch > self.steps_per_iteration:
             raise ValueError(
                 f"agent.value_batch must be at most num_envs * num_steps = {self.steps_per_iteration}, "

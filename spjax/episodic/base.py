@@ -16,7 +16,7 @@ from flax import struct
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
-from spjax.agents.checks import check_at_least
+from spjax.checks import check_at_least
 from spjax.contexts import ContextSpace, Gaussian
 from spjax.envs.episodic import EpisodicTask
 from spjax.episodic.buffer import Batch, flatten, store
@@ -108,7 +108,7 @@ class EpisodicLearner(abc.ABC):
         Raises:
             ValueError: one sentence that names the value and what would be right.
         """
-        check_at_least(self, 1, "num_samples", "buffer_size")
+        check_at_least("agent", self, 1, "num_samples", "buffer_size")
         for field in ("max_kl", "fit_max_kl", "ridge"):
             value = getattr(self, field)
             if value is not None and not 0 < value < float("inf"):

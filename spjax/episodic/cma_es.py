@@ -24,6 +24,7 @@ import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int
 
+from spjax.checks import check_at_least
 from spjax.contexts import Gaussian
 from spjax.envs.episodic import EpisodicTask
 from spjax.episodic.bounds import into_bounds
@@ -66,8 +67,7 @@ class CMAES:
         Raises:
             ValueError: one sentence that names the value and what would be right, or evosax is not installed.
         """
-        if not 0 <= self.initial_std < float("inf"):
-            raise ValueError(f"agent.initial_std must be finite and at least 0, got {self.initial_std}")
+        check_at_least("agent", self, 0, "initial_std")
         if self.population_size != 0 and self.population_size < LEAST_POPULATION:
             raise ValueError(
                 f"agent.population_size must be 0 or at least {LEAST_POPULATION}, got {self.population_size}"

@@ -18,6 +18,7 @@ from flax import struct
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
+from spjax.checks import check_at_least
 from spjax.contexts import ContextSpace, Gaussian, kl_divergence
 from spjax.episodic.base import CurriculumMetrics, Data, EpisodicLearner, State
 from spjax.episodic.buffer import Batch
@@ -96,9 +97,7 @@ class SPRL(EpisodicLearner):
     def check(self) -> None:
         """Checks the settings, outside jit; see `EpisodicLearner.check`."""
         super().check()
-        for field in ("kl_proportion", "offset", "max_alpha", "floor_kl"):
-            if not 0 <= getattr(self, field) < float("inf"):
-                raise ValueError(f"agent.{field} must be finite and at least 0, got {getattr(self, field)}")
+        check_at_least("agent", self, 0, "kl_proportion", "offset", "max_alpha", "floor_kl")
         if not all(0 <= std < float("inf") for std in self.std_floor):
             raise ValueError(f"agent.std_floor needs finite values of at least 0, got {self.std_floor}")
 

@@ -24,6 +24,7 @@ from flax import struct
 from jaxtyping import Array, Float, Int
 
 from spjax.agents.rollout import Episodes
+from spjax.checks import check_at_least, check_fractions
 from spjax.contexts import ContextSpace
 from spjax.teachers.base import Teacher, Value
 from spjax.teachers.mixture import Fit, Mixture, init_fit, refit_where_due
@@ -92,10 +93,8 @@ class ALPGMM(Teacher):
 
     def check(self, space: ContextSpace) -> None:
         """Checks fractions, counts and capacities."""
-        if not 0 <= self.random_fraction <= 1:
-            raise ValueError(f"teacher.random_fraction must lie in [0, 1], got {self.random_fraction}")
-        if self.max_components < 2:
-            raise ValueError(f"teacher.max_components must be at least 2, got {self.max_components}")
+        check_fractions("teacher", self, "random_fraction")
+        check_at_least("teacher", self, 2, "max_components")
         if not self.max_components <= self.num_rollouts <= self.window_capacity:
             raise ValueError(
                 f"teacher.num_rollouts must lie between max_components = {self.max_components} "

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
 
+from spjax.checks import check_at_least, check_whole
 from spjax.contexts import ContextSpace
 from spjax.teachers.base import Teacher
 from spjax.teachers.buffer import masked_mean
-from spjax.teachers.checks import check_whole
 from spjax.teachers.gan import GAN, GANState, Losses
 from spjax.teachers.goal_sets import Labelled, Successes, add_labelled, add_successes
 
@@ -40,19 +40,11 @@ class GANTeacher(Teacher):
 
     def check(self, space: ContextSpace) -> None:
         """Checks sizes and ranges."""
-        for field, least in (
-            ("label_capacity", 1),
-            ("success_capacity", 1),
-            ("train_iterations", 0),
-            ("pretrain_iterations", 0),
-        ):
-            check_whole(field, getattr(self, field), least)
-        for field in ("generator_hidden", "discriminator_hidden"):
-            for size in getattr(self, field):
-                check_whole(field, size, 1)
-        for field in ("noise", "learning_rate"):
-            if not 0 <= getattr(self, field) < float("inf"):
-                raise ValueError(f"teacher.{field} must be finite and at least 0, got {getattr(self, field)}")
+        check_whole(
+            "teacher", self, 1, "label_capacity", "success_capacity", "generator_hidden", "discriminator_hidden"
+        )
+        check_whole("teacher", self, 0, "train_iterations", "pretrain_iterations")
+        check_at_least("teacher", self, 0, "noise", "learning_rate")
 
     def _gan(self, space: ContextSpace) -> GAN:
         return GAN(space.size, self.generator_hidden, self.discriminator_hidden)

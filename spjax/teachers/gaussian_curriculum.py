@@ -9,6 +9,7 @@ from flax import struct
 from jaxtyping import Array, Bool, Float, Int
 
 from spjax.agents.rollout import Episodes
+from spjax.checks import check_at_least
 from spjax.contexts import ContextSpace, Gaussian, kl_divergence
 from spjax.self_paced.context_update import ContextUpdate
 from spjax.teachers.base import Teacher, Value
@@ -99,19 +100,9 @@ class GaussianCurriculum(Teacher):
             raise ValueError(f"teacher.std_floor needs {space.size} finite values of at least 0, got {floor}")
         if not math.isfinite(self.performance_bound):
             raise ValueError(f"teacher.performance_bound must be finite, got {self.performance_bound}")
-        if self.buffer_size < 1:
-            raise ValueError(f"teacher.buffer_size must be at least 1, got {self.buffer_size}")
-        self.check_not_negative("max_kl")
-        self.check_not_negative("warmup", infinite=True)
-
-    def check_not_negative(self, *fields: str, infinite: bool = False) -> None:
-        """Raises ValueError where one of these settings is negative, or infinite unless it may be."""
-        for field in fields:
-            value = getattr(self, field)
-            if not value >= 0:
-                raise ValueError(f"teacher.{field} must be at least 0, got {value}")
-            if not infinite and math.isinf(value):
-                raise ValueError(f"teacher.{field} must be finite, got {value}")
+        check_at_least("teacher", self, 1, "buffer_size")
+        check_at_least("teacher", self, 0, "max_kl")
+        check_at_least("teacher", self, 0, "warmup", infinite=True)
 
     def _unused(self, buffer: EpisodeBuffer, episodes: Episodes) -> Int[Array, ""]:
         """Returns how many episodes are new to this update."""

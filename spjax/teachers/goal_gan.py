@@ -22,9 +22,9 @@ from flax import struct
 from jaxtyping import Array, Bool, Float, Int
 
 from spjax.agents.rollout import Attempt, Episodes
+from spjax.checks import check_fractions, check_whole
 from spjax.contexts import ContextSpace, Gaussian
 from spjax.teachers.base import Value
-from spjax.teachers.checks import check_whole
 from spjax.teachers.gan import GANState, Losses
 from spjax.teachers.gan_teacher import Found, GANTeacher, GoalGANMetrics, remember
 from spjax.teachers.goal_sets import Labelled, Successes
@@ -120,13 +120,12 @@ class GoalGAN(GANTeacher):
     def check(self, space: ContextSpace) -> None:
         """Checks sizes, ranges and the initial distribution."""
         super().check(space)
-        check_whole("num_rollouts", self.num_rollouts, 1)
+        check_whole("teacher", self, 1, "num_rollouts")
         if self.num_rollouts > self.label_capacity:
             raise ValueError(
                 f"teacher.num_rollouts must be at most label_capacity = {self.label_capacity}, got {self.num_rollouts}"
             )
-        if not 0 <= self.success_fraction <= 1:
-            raise ValueError(f"teacher.success_fraction must lie in [0, 1], got {self.success_fraction}")
+        check_fractions("teacher", self, "success_fraction")
         if (self.initial_mean is None) != (self.initial_std is None):
             raise ValueError("teacher.initial_mean and teacher.initial_std must both be given, or neither")
         if self.initial_mean is not None and self.initial_std is not None:

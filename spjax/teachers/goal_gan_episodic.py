@@ -26,9 +26,9 @@ from flax import struct
 from jaxtyping import Array, Float, Int
 
 from spjax.agents.rollout import Attempt, Episodes
+from spjax.checks import check_whole
 from spjax.contexts import ContextSpace
 from spjax.teachers.base import Value
-from spjax.teachers.checks import check_whole
 from spjax.teachers.gan import GANState, Losses
 from spjax.teachers.gan_teacher import Found, GANTeacher, GoalGANMetrics, remember
 from spjax.teachers.goal_sets import Labelled, Successes
@@ -114,8 +114,7 @@ class EpisodicGoalGAN(GANTeacher):
     def check(self, space: ContextSpace) -> None:
         """Checks sizes and ranges."""
         super().check(space)
-        for field in ("history", "train_every"):
-            check_whole(field, getattr(self, field), 1)
+        check_whole("teacher", self, 1, "history", "train_every")
 
     def check_batch(self, count: int) -> None:
         """Checks that there are contexts to play twice, and room for their labels."""

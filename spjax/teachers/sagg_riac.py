@@ -27,9 +27,9 @@ from flax import struct
 from jaxtyping import Array, Bool, Float, Int
 
 from spjax.agents.rollout import Episodes
+from spjax.checks import check_at_least, check_fractions, check_whole
 from spjax.contexts import ContextSpace
 from spjax.teachers.base import Teacher, Value
-from spjax.teachers.checks import check_whole
 from spjax.teachers.regions import Regions, Samples, Summary, add, split_where_due, summarise
 
 UNIFORM, LOWEST = 2, 3  # the modes that are not mode 1
@@ -102,25 +102,21 @@ class SAGGRIAC(Teacher):
 
     def check(self, space: ContextSpace) -> None:
         """Checks fractions, counts and capacities."""
-        least = {"candidates": 1, "region_capacity": 1, "max_goals": 1, "max_history": 2}
-        for field, lowest in least.items():
-            check_whole(field, getattr(self, field), lowest)
+        counts = ("candidates", "region_capacity", "max_goals", "split_window", "sample_capacity")
+        check_whole("teacher", self, 1, *counts)
+        check_whole("teacher", self, 2, "max_history")
         if self.max_history % 2:
             raise ValueError(f"teacher.max_history must be even, got {self.max_history}")
         for field in ("split_window", "sample_capacity"):
-            check_whole(field, getattr(self, field), 1)
             if getattr(self, field) <= self.max_goals:
                 raise ValueError(
                     f"teacher.{field} must be more than max_goals = {self.max_goals}, got {getattr(self, field)}"
                 )
-        for field in ("uniform_fraction", "lowest_fraction"):
-            if not 0 <= getattr(self, field) <= 1:
-                raise ValueError(f"teacher.{field} must lie in [0, 1], got {getattr(self, field)}")
+        check_fractions("teacher", self, "uniform_fraction", "lowest_fraction")
         total = self.uniform_fraction + self.lowest_fraction
         if total > 1:
             raise ValueError(f"teacher.uniform_fraction + teacher.lowest_fraction must be at most 1, got {total:g}")
-        if not 0 <= self.std < float("inf"):
-            raise ValueError(f"teacher.std must be finite and at least 0, got {self.std}")
+        check_at_least("teacher", self, 0, "std")
 
     def _mode(self, chance: Float[Array, ""]) -> Int[Array, ""]:
         """Returns the mode that a uniform number in [0, 1) stands for."""

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float
 
+from spjax.checks import check_at_least
 from spjax.contexts import ContextSpace, Gaussian
 from spjax.self_paced.context_update import ContextUpdate, update_context
 from spjax.self_paced.schedules import alpha_proportion
@@ -61,8 +62,8 @@ class SelfPaced(GaussianCurriculum):
     def check(self, space: ContextSpace) -> None:
         """Checks distributions, floor and counts."""
         super().check(space)
-        self.check_not_negative("kl_proportion", "max_alpha")
-        self.check_not_negative("offset", infinite=True)
+        check_at_least("teacher", self, 0, "kl_proportion", "max_alpha")
+        check_at_least("teacher", self, 0, "offset", infinite=True)
 
     def _alpha(self, evidence: Evidence) -> Float[Array, ""]:
         alpha = alpha_proportion(evidence.mean_return, evidence.kl_to_target, self.kl_proportion, self.max_alpha)

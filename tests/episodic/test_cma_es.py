@@ -257,8 +257,8 @@ def test_a_generation_returns_a_state_of_the_same_types_and_runs_on_the_gate(key
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"initial_std": -1.0}, "agent.initial_std must be finite and at least 0, got -1.0"),
-        ({"initial_std": INF}, "agent.initial_std must be finite and at least 0, got inf"),
+        ({"initial_std": -1.0}, "agent.initial_std must be at least 0, got -1.0"),
+        ({"initial_std": INF}, "agent.initial_std must be finite, got inf"),
         ({"population_size": 2}, "agent.population_size must be 0 or at least 3, got 2"),
     ],
 )
