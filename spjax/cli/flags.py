@@ -59,8 +59,9 @@ def parse(command: str, description: str, groups: Sequence[Group], args: Sequenc
     """Returns the values of the fields of each group, by prefix; `--help` prints and exits.
 
     Raises:
-        UsageError: an unknown flag, or a value of the wrong type.
+        UsageError: an unknown flag, a list given in two parts, or a value of the wrong type.
     """
+    _check_lists(groups, args)
     names = {group.prefix: group.prefix or "options" for group in groups}
     records = [
         (names[group.prefix], Annotated[_record(command, group), tyro.conf.arg(name=group.prefix)]) for group in groups
@@ -107,6 +108,16 @@ def suggest(name: str, known: Iterable[str], otherwise: str) -> str:
     return f"did you mean {near[0]}?" if near else otherwise
 
 
+def _check_lists(groups: Sequence[Group], args: Sequence[str]) -> None:
+    """Refuses a list that is given in two parts, of which tyro would drop the first."""
+    given = [token.partition("=")[0].replace("_", "-") for token in args]
+    for group in groups:
+        for name, hint, _ in group.fields():
+            element = _element(hint)
+            if element and not _element(element) and given.count(group.flag(name)) > 1:
+                raise UsageError(f"{group.flag(name)} is given twice; name all its values after one of them")
+
+
 def _record(command: str, group: Group) -> Any:
     """Returns a dataclass for tyro with the fields of the group."""
     comments = _comments(group.source if isinstance(group.source, type) else type(group.source))
@@ -117,8 +128,8 @@ def _record(command: str, group: Group) -> Any:
         annotations: list[Any] = [tyro.conf.arg(help=comments.get(name), help_behavior_hint=shown)]
         if positional:
             annotations.append(tyro.conf.Positional)
-        if typing.get_origin(hint) is tuple and typing.get_origin(typing.get_args(hint)[0]) is tuple:
-            inner = typing.get_args(hint)[0]
+        inner = _element(hint)
+        if inner and _element(inner):
             hint = tuple[Annotated[inner, _spec(group.flag(name), inner)], ...]
             annotations.append(tyro.conf.UseAppendAction)
         elif hint is not bool:  # which has no value: --name or --no-name
@@ -162,6 +173,14 @@ def _expected(hint: Any) -> str:
     if origin is tuple:
         return _WORDS[arguments[0]][1]
     return _expected(arguments[0]) if origin in _UNIONS else _WORDS[hint][0]
+
+
+def _element(hint: Any) -> Any:
+    """Returns the type of a list's values, None where it is no list."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in _UNIONS:
+        return _element(arguments[0])
+    return arguments[0] if origin is tuple else None
 
 
 def _metavar(hint: Any) -> str:

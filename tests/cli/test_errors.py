@@ -54,6 +54,14 @@ from tests.cli.conftest import P3D
         (["train", P3D, "--agent.num-envs", "1.5"], "--agent.num-envs needs a whole number, got '1.5'"),
         (["train", P3D, "--agent.hidden"], "--agent.hidden needs whole numbers, got nothing"),
         (
+            ["train", P3D, "--agent.hidden", "64", "--agent.hidden=32"],
+            "--agent.hidden is given twice; name all its values after one of them",
+        ),
+        (
+            ["train", P3D, "--target-mean", "1", "--target_mean", "2"],
+            "--target-mean is given twice; name all its values after one of them",
+        ),
+        (
             ["train", P3D, "--teacher.value-source", "crit"],
             "--teacher.value-source needs 'critic' or 'return', got 'crit'",
         ),
