@@ -39,8 +39,8 @@ With an asterisk, SPDL and GoalGAN start at the initial distribution, balls that
 policy that was cloned to hold still, which all others start from.
 
 Iterations are those to the threshold, 80 % of the lower of the final returns of the two schedules with the same star. Contexts
-arrive when their KL divergence to the target distribution is at most 0.001 nats for the first time. Both as of the evaluations,
-every 5 iterations; a seed that never gets there counts as the last iteration.
+arrive when their KL divergence to the target distribution becomes and stays at most 0.001 nats (without an asterisk they start
+there and leave). Both as of the evaluations, every 5 iterations; a seed that never gets there counts as the last iteration.
 """
 
 

@@ -21,12 +21,14 @@ SCALE = ListedColormap(colormaps["plasma_r"](np.linspace(0.12, 1.0, 256)))  # le
 
 
 def iterations_to_target(run: Run, group: Group) -> statistics.ThresholdCrossing:
-    """Returns when the contexts of each seed first were at the target, KL(p || target) <= `AT_TARGET`.
+    """Returns from when on the contexts of each seed were at the target, KL(p || target) <= `AT_TARGET`, to the end.
 
-    Linearly interpolated between the evaluated iterations, whose metrics are kept of every run.
+    So contexts that start there, leave and come back arrive when they come back. Linearly interpolated between the evaluated
+    iterations, whose metrics are kept of every run.
     """
     distances = _distances(run, group)
-    return statistics.iterations_to_threshold(distances.iterations, -distances.values, -AT_TARGET)
+    farthest = np.maximum.accumulate(distances.values[:, ::-1], axis=1)[:, ::-1]  # from then on
+    return statistics.iterations_to_threshold(distances.iterations, -farthest, -AT_TARGET)
 
 
 @styled

@@ -26,11 +26,17 @@ def with_distances(folder: Path, distances: dict[int, list[float]]) -> Run:
     return load_run(folder)
 
 
-def test_contexts_arrive_at_the_first_evaluated_iteration_near_the_target(make_run: MakeRun) -> None:
-    folder = make_run(seeds=(1, 2, 3), num_iterations=4, evaluate_every=2)
-    run = with_distances(folder, {1: [9.0, 0.0, 0.0, 0.0], 2: [0.0, 2 * AT_TARGET, 9.0, 0.0], 3: [0.0, 9.0, 0.0, 9.0]})
+def test_contexts_arrive_when_they_are_near_the_target_for_good(make_run: MakeRun) -> None:
+    folder = make_run(seeds=(1, 2, 3), num_iterations=6, evaluate_every=2)
+    far, near = 9.0, 0.0
+    distances = {
+        1: [far, near, far, near, near, near],  # the third iteration is not evaluated
+        2: [near, near, near, 2 * AT_TARGET, far, near],
+        3: [near, near, near, near, near, far],
+    }
+    run = with_distances(folder, distances)
     arrival = iterations_to_target(run, run.groups()[0])
-    np.testing.assert_allclose(arrival.iterations, [2.0, 3.0, 4.0])  # 3: halfway from 2 to 0 times the limit
+    np.testing.assert_allclose(arrival.iterations, [2.0, 5.0, 6.0])  # 5: halfway from 2 to 0 times the limit
     assert arrival.never_reached == 1
 
 
