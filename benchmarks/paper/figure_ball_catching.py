@@ -140,7 +140,7 @@ def _draw(runs: Runs, results: Path) -> Iterator[tuple[str, Path]]:
     pictures = results / "pictures" / NAME
     learners = {agent.upper(): found for agent in AGENTS if (found := _finished(agent, runs))}
     if learners:
-        figure = catch_rates(learners, ROWS)
+        figure = catch_rates(learners, {learner: COMPARED[learner.lower()] for learner in learners})
         yield "Balls caught at the end, by curriculum and learner", save(figure, pictures / "catch_rates.png")
         figure = curriculum_curves({learner: list(found.values()) for learner, found in learners.items()})
         caption = "Return of the curricula; dashed: final returns that the paper prints"

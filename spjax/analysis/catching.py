@@ -3,6 +3,7 @@
 A context is (angle, radius, distance): the ball flies from ``distance`` in front of the arm to a point of the plane x = 0.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,28 +39,31 @@ def thrown_at(contexts: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray, "*ba
 
 
 @styled
-def catch_rates(panels: Mapping[str, Mapping[Curriculum, Run]], curricula: Sequence[Curriculum]) -> Figure:
+def catch_rates(
+    panels: Mapping[str, Mapping[Curriculum, Run]], curricula: Mapping[str, Sequence[Curriculum]]
+) -> Figure:
     """Returns how many throws at the target distribution are caught at the end: a panel a learner, a bar a curriculum.
 
     Bars are means over the seeds, which are dots, with two standard errors; with an asterisk they are hatched.
 
     Args:
         panels: learner -> its finished runs by curriculum; at least one run.
-        curricula: the rows, from the top.
+        curricula: learner -> the curricula to compare, from the top; those that are not finished are said to be missing.
     """
-    figure = Figure(figsize=(10.0, 0.36 * len(curricula) + 1.3), layout="constrained")
+    rows = list(dict.fromkeys(itertools.chain(*curricula.values())))
+    figure = Figure(figsize=(10.0, 0.36 * len(rows) + 1.3), layout="constrained")
     row = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (learner, runs) in zip(row, panels.items(), strict=True):
         axes.set_title(learner, loc="left")
         axes.set_xlabel("balls caught [%]")
         axes.grid(axis="y", visible=False)
-        for place, curriculum in enumerate(curricula):
+        for place, curriculum in enumerate(rows):
             if curriculum in runs:
                 _draw_bar(axes, place, curriculum, runs[curriculum])
-            else:
+            elif curriculum in curricula[learner]:
                 axes.text(1.5, place, "not trained", va="center", fontsize=8, color=NEUTRAL)
-    row[0].set_yticks(range(len(curricula)), [curriculum.mathematical_label for curriculum in curricula])
-    row[0].set_ylim(len(curricula) - 0.4, -0.6)
+    row[0].set_yticks(range(len(rows)), [curriculum.mathematical_label for curriculum in rows])
+    row[0].set_ylim(len(rows) - 0.4, -0.6)
     row[0].set_xlim(0, 100)
     shown = [run for runs in panels.values() for run in runs.values()]
     caption = f"{SPREAD_LABELS['standard-error']}, a dot a seed; {seeds_text(shown)}"

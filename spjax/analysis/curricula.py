@@ -10,7 +10,7 @@ from spjax.analysis import statistics
 from spjax.analysis.curves import METRIC_LABELS, SPREAD_LABELS, Series, draw_band, iterations_label, seeds_text
 from spjax.analysis.paper import PAPER
 from spjax.analysis.run import Run, RunConfig
-from spjax.analysis.style import DASHES, NEUTRAL, legend_below, series_style, styled
+from spjax.analysis.style import DASHES, NEUTRAL, from_zero, legend_below, series_style, styled
 
 
 class Curriculum(NamedTuple):
@@ -90,7 +90,7 @@ def curriculum_curves(panels: Mapping[str, Sequence[Run]]) -> Figure:
         axes.set_title(title, loc="left")
         axes.set_xlabel(iterations_label(runs))
         axes.set_xlim(left=0)
-    row[0].set_ylim(bottom=0)
+    from_zero(row)
     row[0].set_ylabel(METRIC_LABELS["discounted_return"])
     caption = f"{SPREAD_LABELS['standard-error']}, {seeds_text([run for runs in panels.values() for run in runs])}"
     figure.suptitle(caption, x=0.01, ha="left", color=NEUTRAL, fontsize=10)

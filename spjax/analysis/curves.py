@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from spjax.analysis import statistics
 from spjax.analysis.paper import NUM_ITERATIONS, PAPER, Estimate
 from spjax.analysis.run import Group, Run
-from spjax.analysis.style import NEUTRAL, legend_below, series_style, settings_label, styled
+from spjax.analysis.style import NEUTRAL, from_zero, legend_below, series_style, settings_label, styled
 
 Spread = Literal["standard-error", "quantiles"]
 Metric = Literal["discounted_return", "episode_return", "success_rate"]
@@ -63,7 +63,7 @@ def learning_curve(
         if published and metric == "discounted_return" and not series.group.settings:
             _draw_paper(axes, series, published.final)
     axes.set_ylabel(metric_label(runs, metric))
-    axes.set_ylim(bottom=min(0.0, axes.dataLim.y0))
+    from_zero([axes])
     if metric == "success_rate":
         axes.set_ylim(-0.02, 1.02)
     _finish(figure, axes, runs, SPREAD_LABELS[spread])

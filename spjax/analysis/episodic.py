@@ -15,7 +15,7 @@ from spjax.analysis import statistics
 from spjax.analysis.curves import SPREAD_LABELS, Metric, Series, draw_band, metric_label, seeds_text
 from spjax.analysis.run import Run
 from spjax.analysis.snapshots import draw_bounds
-from spjax.analysis.style import MARK, NEUTRAL, PALETTE, axis_label, legend_below, series_style, styled
+from spjax.analysis.style import MARK, NEUTRAL, PALETTE, axis_label, from_zero, legend_below, series_style, styled
 
 ROLLOUTS = 100  # in an iteration of the gate's experiments
 STEPS = 2048  # environment steps in an iteration of the step-based learners on the point mass
@@ -138,7 +138,7 @@ def step_curves(panels: Mapping[str, Mapping[str, Run]]) -> Figure:
         axes.set_title(title, loc="left")
         axes.set_xlabel(f"environment steps [{STEPS:,}]")
         axes.set_xlim(left=0)
-    row[0].set_ylim(bottom=0)
+    from_zero(row)
     row[0].set_ylabel("discounted return on target tasks")
     drawn = [run for found in panels.values() for run in found.values()]
     caption = f"{SPREAD_LABELS['standard-error']}, {seeds_text(drawn)}"

@@ -1,12 +1,13 @@
 """The common look of all pictures: sizes, fonts, colours, and saving without a display."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.container import Container
 from matplotlib.figure import Figure
 
@@ -73,6 +74,12 @@ def settings_label(settings: Mapping[str, Setting]) -> str:
 def axis_label(name: str, unit: str) -> str:
     """Returns "name [unit]", without brackets for a dimensionless quantity."""
     return name if unit == "1" else f"{name} [{unit}]"
+
+
+def from_zero(row: Iterable[Axes]) -> None:
+    """Lets axes of one common height begin at zero, or lower where something is drawn lower."""
+    axes = list(row)
+    axes[0].set_ylim(bottom=min(0.0, *(one.dataLim.y0 for one in axes)))
 
 
 def legend_below(figure: Figure, handles: Sequence[Artist | Container]) -> None:

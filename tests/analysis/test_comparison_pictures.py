@@ -1,7 +1,9 @@
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 from spjax.analysis import load_run, statistics
@@ -38,6 +40,18 @@ def test_curves_of_a_curriculum_look_the_same_in_every_panel(make_run: MakeRun) 
     np.testing.assert_allclose(right.lines[0].get_ydata(), statistics.mean(recorded.values))
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == ["SPDL (ζ)", "Default", "the paper's final return"]
+
+
+def test_returns_below_zero_are_in_the_picture_and_zero_always_is(make_run: MakeRun) -> None:
+    run = load_run(make_run())
+    place = run.evaluation.column_names.index("discounted_return")
+    lower = pc.subtract(run.evaluation["discounted_return"], 20.0)
+    below = dataclasses.replace(run, evaluation=run.evaluation.set_column(place, "discounted_return", lower))
+    lowest = statistics.two_standard_errors(below.evaluation_curves("discounted_return", below.groups()[0]).values).low
+    (axes,) = curriculum_curves({"3-D": [run]}).axes
+    assert axes.get_ylim()[0] == 0
+    for axes in curriculum_curves({"3-D": [run], "again": [below]}).axes:
+        assert axes.get_ylim()[0] == pytest.approx(lowest.min())
 
 
 def test_dashed_lines_are_the_final_returns_in_print(make_run: MakeRun) -> None:
