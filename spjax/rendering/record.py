@@ -52,9 +52,7 @@ def record(
     start = jax.vmap(env.reset)(jax.random.split(key_reset, count), contexts)
 
     def environment_step(env_states: EnvState, key: Array) -> tuple[EnvState, EnvState]:
-        key_act, key_env = jax.random.split(key)
-        actions = experiment.agent.act(state.agent_state, env, key_act, env_states.observation)
-        after = jax.vmap(env.step)(jax.random.split(key_env, count), env_states, actions)
+        after = experiment.control_step(state, key, env_states)
         return after, after
 
     _, later = jax.lax.scan(environment_step, start, jax.random.split(key_steps, env.horizon))

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from spjax.agents.cloning import hold_position
 from spjax.agents.rollout import Assign, Episodes, init_slots
 from spjax.contexts import Gaussian
-from spjax.envs.base import Env
+from spjax.envs.base import Env, EnvState
 from spjax.teachers.base import Teacher
 from spjax.teachers.buffer import masked_mean
 
@@ -112,9 +112,7 @@ class Experiment:
 
         def environment_step(carry: tuple[Array, Any, Outcome, Array]) -> tuple[Array, Any, Outcome, Array]:
             time, env_states, outcome, path = carry
-            key_act, key_env = jax.random.split(jax.random.wrap_key_data(bits[time]))
-            actions = self.agent.act(state.agent_state, self.env, key_act, env_states.observation)
-            after = jax.vmap(self.env.step)(jax.random.split(key_env, count), env_states, actions)
+            after = self.control_step(state, jax.random.wrap_key_data(bits[time]), env_states)
             going = ~outcome.ended
             reward = jnp.where(going & jnp.isfinite(after.reward), after.reward, 0.0)
             outcome = Outcome(
@@ -129,6 +127,12 @@ class Experiment:
         start = (jnp.zeros((), jnp.int32), env_states, blank, path)
         _, _, outcome, path = jax.lax.while_loop(running, environment_step, start)
         return outcome, path
+
+    def control_step(self, state: "RunState", key: PRNGKeyArray, env_states: EnvState) -> EnvState:
+        """Returns the environments one control step of the stochastic policy later."""
+        key_act, key_env = jax.random.split(key)
+        actions = self.agent.act(state.agent_state, self.env, key_act, env_states.observation)
+        return jax.vmap(self.env.step)(jax.random.split(key_env, len(actions)), env_states, actions)
 
     def target_contexts(self, key: PRNGKeyArray, count: int) -> Float[Array, "count dim"]:
         """Returns contexts of the target distribution, clipped to the bounds."""
