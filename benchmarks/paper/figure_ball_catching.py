@@ -28,12 +28,26 @@ CELLS = [Cell(ENV, agent, curriculum) for agent, curricula in COMPARED.items() f
 SNAPSHOT_LEARNER = "ppo"
 DIGITS = 1  # of returns, as in print
 ARRIVAL = "iterations_to_contexts_at_the_target"
-HEADER = ("curriculum", "seeds", "return", "paper", "caught [%]", "threshold", "iterations", "paper", "contexts arrive")
-NOTES = """
+LAST = 20  # evaluations
+SETTLED = f"discounted_return_over_the_last_{LAST}_evaluations"
+HEADER = (
+    "curriculum",
+    "seeds",
+    "return",
+    "paper",
+    f"last {LAST}",
+    "caught [%]",
+    "threshold",
+    "iterations",
+    "paper",
+    "contexts arrive",
+)
+NOTES = f"""
 Mean ± one standard error over the seeds after 500 iterations of 5,000 steps: the discounted return and the balls caught, both of
 200 throws at the target distribution. Beside it the paper's value and the p-value of Welch's t-test between the two (20 seeds
-there). – is not in print, … is not trained yet; the paper has SAC with the self-paced curricula alone. Bold: the learner's best
-curriculum and those that do not differ from it at p < 1 % (Welch).
+there), and the mean return of the last {LAST} evaluations, five iterations apart. – is not in print, … is not trained yet; the
+paper has SAC with the self-paced curricula alone. Bold: the learner's best curriculum and those that do not differ from it at
+p < 1 % (Welch).
 
 With an asterisk, SPDL and GoalGAN start at the initial distribution, balls that fly into the resting net, and Default lacks the
 policy that was cloned to hold still, which all others start from.
@@ -50,6 +64,7 @@ def report(runs: Runs, results: Path) -> str:
     arrivals = {agent: _arrivals(agent, runs) for agent in AGENTS}
     tables = [f"### {agent.upper()}\n\n{_table(agent, runs, crossings[agent], arrivals[agent])}" for agent in AGENTS]
     records = records_of(NAME, CELLS, runs)
+    records += [_settled(cell, runs) for cell in CELLS if cell.name in runs]
     records += [entry for found in (*crossings.values(), *arrivals.values()) for entry in found.values()]
     pictures = [f"![{caption}]({picture.relative_to(results).as_posix()})" for caption, picture in _draw(runs, results)]
     return write_report(results, NAME, records, "\n\n".join(["\n".join(tables) + NOTES.rstrip(), *pictures, ""]))
@@ -80,6 +95,14 @@ def _arrivals(agent: str, runs: Runs) -> dict[Curriculum, Record]:
     return found
 
 
+def _settled(cell: Cell, runs: Runs) -> Record:
+    """Returns the return of a finished cell over its last evaluations."""
+    run = runs[cell.name]
+    returns = run.evaluation_curves("discounted_return", run.groups()[0]).values[:, -LAST:]
+    entry = record_of_group(run, run.groups()[0], NAME, SETTLED, returns.mean(axis=1))
+    return Record(**{**entry, "settings": settings_of(cell)})
+
+
 def _table(
     agent: str, runs: Runs, crossings: Mapping[Curriculum, Record], arrivals: Mapping[Curriculum, Record]
 ) -> str:
@@ -87,6 +110,7 @@ def _table(
     returns = [final_return(finished[curriculum]) if curriculum in finished else None for curriculum in curricula]
     rows = []
     for curriculum, final, bold in zip(curricula, returns, best_in_print(returns, curricula), strict=True):
+        cell = Cell(ENV, agent, curriculum)
         printed = PAPER.get(Method(ENV, agent, curriculum.teacher, curriculum.schedule, curriculum.starred))
         rows.append(
             [
@@ -94,6 +118,7 @@ def _table(
                 OPEN if final is None else str(len(finite_values(final))),
                 OPEN if final is None else _marked(_estimate(final, DIGITS), bold),
                 paper_text(printed and printed.final, final, DIGITS),
+                OPEN if final is None else _estimate(_settled(cell, runs), DIGITS),
                 OPEN if final is None else _estimate(final_success_rate(finished[curriculum]), 1, scale=100),
                 *_iterations(
                     curriculum, printed and printed.iterations, crossings.get(curriculum), arrivals.get(curriculum)

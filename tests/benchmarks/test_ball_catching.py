@@ -78,8 +78,9 @@ def test_the_point_mass_has_no_starred_cells() -> None:
 
 
 def test_the_table_has_returns_catches_and_iterations_beside_print(
-    make_cell: MakeCell, runs_of: Callable[..., Runs], tmp_path: Path
+    make_cell: MakeCell, runs_of: Callable[..., Runs], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(figure_ball_catching, "LAST", 2)
     cells = [CELLS[f"ppo_{name}"] for name in (*SELF_PACED[:2], "default", "default_starred")]
     make_cell(cells[0], [50.0, 52.0, 54.0], success_rates=[0.8, 0.9, 0.7])
     make_cell(cells[1], [50.0, 50.0, 20.0])  # mean 40, so the threshold is 32
@@ -95,19 +96,20 @@ def test_the_table_has_returns_catches_and_iterations_beside_print(
         "3",
         "**52.0 ± 0.9**",
         f"53.9 ± 0.4 (p {p:.3f})",
+        "39.0 ± 0.7",  # at iterations 250 and 500, and the returns rise linearly
         "80.0 ± 4.7",
         "32.0",
         "308 ± 6",
         f"285 ± 19 (p {p_crossing:.3f})",
         "500 ± 0",
     ]
-    assert table["PPO"]["SPDL (V_LB)"][4:6] == ["32.0", "380 ± 49 (1 never)"]
-    assert table["PPO"]["SPDL* (ζ)"] == ["…", "…", "49.3 ± 1.4", "…", "…", "…", "224 ± 7", "…"]
-    assert table["PPO"]["ALP-GMM"] == ["…", "…", "46.5 ± 0.7", "…", "", "", "", ""]
+    assert table["PPO"]["SPDL (V_LB)"][5:7] == ["32.0", "380 ± 49 (1 never)"]
+    assert table["PPO"]["SPDL* (ζ)"] == ["…", "…", "49.3 ± 1.4", "…", "…", "…", "…", "224 ± 7", "…"]
+    assert table["PPO"]["ALP-GMM"] == ["…", "…", "46.5 ± 0.7", "…", "…", "", "", "", ""]
     assert table["PPO"]["Default"][:2] == ["2", "22.2 ± 0.2"]
     assert table["PPO"]["Default*"][2].startswith("23.0 ± 0.7 (p ")
     assert list(table["SAC"]) == ["SPDL (ζ)", "SPDL (V_LB)", "SPDL* (ζ)", "SPDL* (V_LB)"]
-    assert table["TRPO"]["SPDL* (V_LB)"] == ["…", "…", "46.0 ± 1.5", "…", "…", "…", "285 ± 20", "…"]
+    assert table["TRPO"]["SPDL* (V_LB)"] == ["…", "…", "46.0 ± 1.5", "…", "…", "…", "…", "285 ± 20", "…"]
     assert (tmp_path / "figure-ball-catching.md").read_text() == text
 
 
@@ -118,8 +120,8 @@ def test_the_two_thresholds_belong_to_the_pairs_of_the_same_start(
     for cell, final in zip(cells, (40.0, 50.0, 30.0, 20.0), strict=True):
         make_cell(cell, [final, final])
     rows = tables(figure_ball_catching.report(runs_of(*cells), tmp_path))["TRPO"]
-    assert [row[4] for label, row in rows.items() if label.startswith("SPDL")] == ["32.0", "32.0", "16.0", "16.0"]
-    assert [row[5] for label, row in rows.items() if label.startswith("SPDL")] == [
+    assert [row[5] for label, row in rows.items() if label.startswith("SPDL")] == ["32.0", "32.0", "16.0", "16.0"]
+    assert [row[6] for label, row in rows.items() if label.startswith("SPDL")] == [
         "400 ± 0",
         "320 ± 0",
         "267 ± 0",
