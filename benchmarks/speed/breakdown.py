@@ -23,12 +23,13 @@ RESULTS = Path(__file__).parents[1] / "results" / "breakdown.json"
 REPETITIONS = 10
 
 
-def main(seeds: int = 20, iterations: int = 60) -> None:
+def main(seeds: int = 20, iterations: int = 60, results: Path = RESULTS) -> None:
     """Measures the parts of an iteration.
 
     Args:
         seeds: lanes of the sweep.
         iterations: trained before the measurement.
+        results: file to write.
     """
     records: list[Record] = []
     for schedule in ("proportion", "bound"):
@@ -48,24 +49,16 @@ def main(seeds: int = 20, iterations: int = 60) -> None:
             metric = name if "share" in name else f"{name}: ms a seed"
             records.append(_record(schedule, metric, value if "share" in name else 1e3 * value / seeds, seeds))
             print(f"{schedule:10}  {metric:32}  {records[-1]['mean']:.4g}")
-    write_records(RESULTS, records)
+    write_records(results, records)
 
 
 def _learn(experiment: Experiment, state: RunState) -> Any:
-    agent_state, _, episodes, _ = experiment.agent.iterate(
-        state.agent_state,
-        experiment.env,
-        jax.random.fold_in(state.key, state.iteration),
-        state.slots,
-        lambda key, last: experiment.teacher.assign(state.teacher_state, key, experiment.env.context_space, last),
-    )
+    agent_state, _, episodes, _ = experiment.learn(state)
     return agent_state, episodes
 
 
 def _teach(experiment: Experiment, state: RunState, episodes: Any) -> Any:
-    key = jax.random.fold_in(state.key, state.iteration)
-    value = lambda observation: experiment.agent.value(state.agent_state, observation)  # noqa: E731
-    return experiment.teacher.update(state.teacher_state, key, episodes, value)
+    return experiment.teach(state, state.agent_state, episodes)
 
 
 def _evaluate(experiment: Experiment, state: RunState) -> Any:

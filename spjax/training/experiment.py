@@ -143,16 +143,31 @@ class Experiment:
         space = self.env.context_space
         return jax.vmap(lambda k: self.teacher.sample(state.teacher_state, k, space))(jax.random.split(key, count))
 
+    def learn(self, state: "RunState") -> tuple[Any, Any, Episodes, Any]:
+        """Returns the learner's half of an iteration: its new state, the slots, the finished episodes and its metrics."""
+        key, _ = self._keys(state)
+        learned: tuple[Any, Any, Episodes, Any] = self.agent.iterate(
+            state.agent_state, self.env, key, state.slots, self._assign(state.teacher_state)
+        )
+        return learned
+
+    def teach(self, state: "RunState", agent_state: Any, episodes: Episodes) -> tuple[Any, Any]:
+        """Returns the teacher's half, from what the learner has become and finished: the teacher's new state and its metrics."""
+        _, key = self._keys(state)
+        return self.teacher.update(
+            state.teacher_state, key, episodes, lambda observation: self.agent.value(agent_state, observation)
+        )
+
     def _advance(self, state: "RunState") -> tuple[tuple[Any, Any, Any], "Metrics"]:
         """Returns the agent, teacher and slots one iteration later."""
-        key_agent, key_teacher = jax.random.split(jax.random.fold_in(state.key, state.iteration))
-        agent_state, slots, episodes, agent_metrics = self.agent.iterate(
-            state.agent_state, self.env, key_agent, state.slots, self._assign(state.teacher_state)
-        )
-        teacher_state, teacher_metrics = self.teacher.update(
-            state.teacher_state, key_teacher, episodes, lambda observation: self.agent.value(agent_state, observation)
-        )
+        agent_state, slots, episodes, agent_metrics = self.learn(state)
+        teacher_state, teacher_metrics = self.teach(state, agent_state, episodes)
         return (agent_state, teacher_state, slots), _metrics(episodes, agent_metrics, teacher_metrics)
+
+    def _keys(self, state: "RunState") -> tuple[PRNGKeyArray, PRNGKeyArray]:
+        """Returns the keys of learner and teacher in the iteration after this state."""
+        key_agent, key_teacher = jax.random.split(jax.random.fold_in(state.key, state.iteration))
+        return key_agent, key_teacher
 
     def _assign(self, teacher_state: Any) -> Assign:
         return lambda key, last: self.teacher.assign(teacher_state, key, self.env.context_space, last)
