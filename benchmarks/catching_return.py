@@ -35,6 +35,7 @@ class Split:
     actions: Float[Array, ""]
     catches: Float[Array, ""]
     success_rate: Float[Array, ""]
+    reward_of_a_catch: Float[Array, ""]  # not discounted, between 25 and 75 by alignment; NaN without a catch
     mean_squared_action: Float[Array, ""]  # (rad/s)^2, sum over the joints, mean over all control steps
 
 
@@ -105,26 +106,28 @@ def split_return(experiment: Experiment, state: RunState, throws: int, drawn: Bo
         after = jax.vmap(env.step)(keys_step, env_states, action)
         squared = (action**2).sum(-1)
         discount = agent.discount**time
-        cost = ACTION_COST * squared
-        parts = jnp.stack(
-            [
-                discount * jnp.full(throws, ALIVE_REWARD),
-                -discount * cost,
-                discount * (after.reward - ALIVE_REWARD + cost),
-                after.success.astype(float),
-                squared,
-                jnp.ones(throws),
-            ]
-        )
-        return (after, ended | after.terminated | after.truncated), jnp.where(ended, 0.0, parts)
+        alive, cost = jnp.full(throws, ALIVE_REWARD), ACTION_COST * squared
+        catch = after.reward - alive + cost
+        steps = jnp.ones(throws)
+        parts = [
+            discount * alive,
+            -discount * cost,
+            discount * catch,
+            after.success.astype(float),
+            catch,
+            squared,
+            steps,
+        ]
+        return (after, ended | after.terminated | after.truncated), jnp.where(ended, 0.0, jnp.stack(parts))
 
     _, parts = jax.lax.scan(control_step, (start, jnp.zeros(throws, bool)), jnp.arange(env.horizon))
-    alive, actions, catches, caught, squared, steps = parts.sum(axis=(0, 2))
+    alive, actions, catches, caught, reward, squared, steps = parts.sum(axis=(0, 2))
     return Split(
         alive=alive / throws,
         actions=actions / throws,
         catches=catches / throws,
         success_rate=caught / throws,
+        reward_of_a_catch=reward / caught,
         mean_squared_action=squared / steps,
     )
 
