@@ -24,7 +24,7 @@ from spjax.training.experiment import Experiment, RunState
 from spjax.training.train import restore
 
 RESULTS = Path(__file__).parent / "results" / "catching-return.json"
-KINDS = {"drawn": True, "mean": False}  # of actions -> whether they are drawn
+KINDS = ("drawn", "mean")  # of actions
 
 
 @struct.dataclass
@@ -65,7 +65,7 @@ def _records(run: Run, throws: int) -> Iterator[Record]:
     iteration = program.iteration(states)
 
     def splits(experiment: Experiment, state: RunState) -> Split:
-        return jax.vmap(lambda drawn: split_return(experiment, state, throws, drawn))(jnp.array(list(KINDS.values())))
+        return jax.vmap(lambda drawn: split_return(experiment, state, throws, drawn))(jnp.array([True, False]))
 
     both = vars(program.to_host(program.on_lanes(splits, states)))
     for index, kind in enumerate(KINDS):
