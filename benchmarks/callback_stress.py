@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import tyro
 from jaxtyping import Array
-from spjax.envs.physics import Physics, PhysicsState, make
 
 from spjax.cores import num_cores
+from spjax.envs.physics import Physics, PhysicsState, make
 from spjax.training.lanes import Calls, Compiled, Lanes
 from spjax.training.progress import count
 from tests.envs.physics import scenes

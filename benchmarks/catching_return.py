@@ -14,12 +14,12 @@ import numpy as np
 import tyro
 from flax import struct
 from jaxtyping import Array, Bool, Float
-from spjax.envs.ball_catching import ACTION_COST, ALIVE_REWARD
 
 from benchmarks import command_line
 from spjax.analysis.results import Record, measured_here, write_records
 from spjax.analysis.run import Run, load_run
 from spjax.cli.cache import keep_compiled_programs
+from spjax.envs.ball_catching import ACTION_COST, ALIVE_REWARD
 from spjax.training.experiment import Experiment, RunState
 from spjax.training.train import restore
 

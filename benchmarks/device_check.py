@@ -15,7 +15,7 @@ import numpy as np
 
 import spjax
 from benchmarks.context_problems import NASTY, ContextProblem, make_problem
-from spjax.analysis.results import Record, measured_here, write_records
+from spjax.analysis.results import Record, device, measured_here, versions, write_records
 from spjax.contexts import Gaussian
 from spjax.self_paced.context_update import update_context
 from spjax.training.program import Program

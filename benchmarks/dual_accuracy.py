@@ -29,8 +29,8 @@ from benchmarks.dual_problems import (
     recorded_problems,
     spread,
 )
+from spjax.agents.episodic.dual import Weights, creps_weights, sprl_weights
 from spjax.analysis.results import measured_here, write_records
-from spjax.episodic.dual import Weights, creps_weights, sprl_weights
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "dual-accuracy.json"
 

@@ -12,11 +12,11 @@ from typing import Literal
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from spjax.contexts import ContextSpace
 from spjax.envs import ball_catching_scene as scene
 from spjax.envs import physics
 from spjax.envs.base import Env, EnvState, register
-
-from spjax.contexts import ContextSpace
 
 OBSERVATION_LIMIT = 10.0
 ALIVE_REWARD = 0.275  # a control step

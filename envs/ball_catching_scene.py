@@ -14,6 +14,7 @@ The limit is that of the joint, on the sum of both.
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
 from spjax.envs.wam import JOINTS, TORQUE_LIMITS, arm, numbers
 
 TIMESTEP = 0.002  # s

@@ -11,9 +11,9 @@ from typing import Any
 
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
-from spjax.envs.physics import Scene
 
 from spjax.contexts import ContextSpace
+from spjax.envs.physics import Scene
 
 
 @struct.dataclass

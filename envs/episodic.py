@@ -6,22 +6,13 @@ A task is a frozen, hashable dataclass of static facts with pure functions for o
 import abc
 
 import numpy as np
-from flax import struct
-from jaxtyping import Array, Bool, Float, Int
-from spjax.envs.base import Task
+from jaxtyping import Array, Float
 
 from spjax.contexts import Gaussian
+from spjax.envs.base import Task
+from spjax.episodes import Outcome
 
 Covariance = tuple[tuple[float, ...], ...]
-
-
-@struct.dataclass
-class Outcome:
-    """What a rollout gave."""
-
-    reward: Float[Array, ""]
-    success: Bool[Array, ""]
-    length: Int[Array, ""]  # control steps
 
 
 class EpisodicTask(Task):

@@ -18,10 +18,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
-from spjax.envs.base import register
-from spjax.envs.episodic import EpisodicTask, Outcome, diagonal
 
 from spjax.contexts import ContextSpace
+from spjax.envs.base import register
+from spjax.envs.episodic import EpisodicTask, diagonal
+from spjax.episodes import Outcome
 
 START = (0.0, 5.0)
 WALL = 2.5  # m, height

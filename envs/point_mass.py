@@ -11,10 +11,10 @@ import functools
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
-from spjax.envs.base import Env, EnvState, register
 
 from spjax.checks import check_at_least
 from spjax.contexts import ContextSpace
+from spjax.envs.base import Env, EnvState, register
 
 SUBSTEPS = 10
 SUBSTEP_PERIOD = 0.01  # s

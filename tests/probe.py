@@ -4,9 +4,9 @@ import dataclasses
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
-from spjax.envs.base import Env, EnvState
 
 from spjax.contexts import ContextSpace
+from spjax.envs.base import Env, EnvState
 
 
 @dataclasses.dataclass(frozen=True)

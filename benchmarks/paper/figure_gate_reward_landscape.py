@@ -10,12 +10,12 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from spjax.envs import Gate
 
 from benchmarks.paper.cells import Cell
 from benchmarks.paper.records import Runs
 from spjax.analysis.landscape import Slice, landscape_figure
 from spjax.analysis.style import save
+from spjax.envs import Gate
 
 NAME = "figure-gate-reward-landscape"
 CELLS: list[Cell] = []

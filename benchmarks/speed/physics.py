@@ -12,11 +12,11 @@ import jax
 import mujoco.batch
 import numpy as np
 import tyro
-from spjax.envs.physics import make
 
 from benchmarks import command_line
 from benchmarks.callback_stress import rollout, thrown_balls
 from spjax.analysis.results import Record, measured_here, write_records
+from spjax.envs.physics import make
 from tests.envs.physics import scenes
 
 RESULTS = Path(__file__).parents[1] / "results" / "physics.json"

@@ -25,8 +25,8 @@ import spjax
 from benchmarks import command_line
 from benchmarks.dual_problems import DualProblem, minimise_by_scipy
 from benchmarks.speed.peers import sprl as peer
+from spjax.agents.episodic.base import State
 from spjax.analysis.results import Record, measured_here, write_records
-from spjax.episodic.base import State
 from spjax.training.lanes import Calls
 
 RESULTS = pathlib.Path(__file__).parents[1] / "results" / "sprl-speed.json"

@@ -3,6 +3,7 @@
 import functools
 
 import jax
+
 from spjax.envs.physics.base import Physics, PhysicsState
 from spjax.envs.physics.scene import Contact, Field, Scene, compile_scene
 

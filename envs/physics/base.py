@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jaxtyping import Array, Bool, Float
+
 from spjax.envs.physics import kinematics
 from spjax.envs.physics.scene import CompiledScene
 

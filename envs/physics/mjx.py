@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
+
 from spjax.envs.physics.base import LIMIT, Advanced, Physics
 
 with contextlib.redirect_stdout(io.StringIO()):  # it tells every user that Warp is not installed

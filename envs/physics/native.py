@@ -18,10 +18,10 @@ import mujoco
 import mujoco.batch
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
-from spjax.envs.physics.base import LIMIT, Advanced, Physics
-from spjax.envs.physics.scene import CompiledScene
 
 from spjax.cores import num_cores
+from spjax.envs.physics.base import LIMIT, Advanced, Physics
+from spjax.envs.physics.scene import CompiledScene
 
 _CORE = ("qpos", "qvel", "act", "qacc_warmstart")
 _CORE_BITS = int(

@@ -1,7 +1,1 @@
-"""Step-based learners and what they share: networks, rollout, advantages, replay."""
-
-from spjax.agents.ppo import PPO
-from spjax.agents.sac import SAC
-from spjax.agents.trpo import TRPO
-
-__all__ = ["PPO", "SAC", "TRPO"]
+"""Who learns: step-based agents and episodic ones, which search in the parameters of whole rollouts."""

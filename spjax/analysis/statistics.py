@@ -33,7 +33,7 @@ class ThresholdCrossing:
     never_reached: int  # number of such seeds
 
 
-def mean(values: Float[np.ndarray, "seed *point"]) -> Float[np.ndarray, "*point"]:
+def mean(values: Float[np.ndarray, " seed *point"]) -> Float[np.ndarray, " *point"]:
     """Returns the mean over the seeds (first axis)."""
     finite = np.isfinite(values)
     count = finite.sum(axis=0)
@@ -41,7 +41,7 @@ def mean(values: Float[np.ndarray, "seed *point"]) -> Float[np.ndarray, "*point"
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def standard_error(values: Float[np.ndarray, "seed *point"]) -> Float[np.ndarray, "*point"]:
+def standard_error(values: Float[np.ndarray, " seed *point"]) -> Float[np.ndarray, " *point"]:
     """Returns std (ddof 0) / sqrt(n) over the seeds (first axis); NaN for a single seed, of which nothing is known."""
     count = np.isfinite(values).sum(axis=0)
     variance = mean((values - mean(values)) ** 2)

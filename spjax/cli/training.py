@@ -12,7 +12,7 @@ from spjax.cli.cache import keep_compiled_programs
 from spjax.cli.errors import Failure, UsageError, run_continues
 from spjax.cli.flags import Group, parse, read, value_of
 from spjax.cli.report import report
-from spjax.episodic.policy_search import PolicySearch
+from spjax.envs.adapters.policy_search import PolicySearch
 from spjax.presets import STARTS, preset, starts_of
 from spjax.teachers.gaussian_curriculum import GaussianCurriculum
 from spjax.training import train as training

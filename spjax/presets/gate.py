@@ -18,8 +18,8 @@ generation of 12, and it has as many rollouts as the others; the paper has it in
 from typing import Any
 
 from spjax import envs
+from spjax.agents.episodic import CMAES, CREPS, SPRL, RadialBasis
 from spjax.envs.gate import Gate, Setting
-from spjax.episodic import CMAES, CREPS, SPRL, RadialBasis
 from spjax.teachers import SAGGRIAC, EpisodicGoalGAN
 from spjax.training.config import RunConfig
 from spjax.training.episodic import SelfPacedContexts, TargetContexts

@@ -23,7 +23,7 @@ import dataclasses
 from typing import Any
 
 from spjax import envs
-from spjax.agents import PPO, SAC, TRPO
+from spjax.agents.step_based import PPO, SAC, TRPO
 from spjax.teachers import ALPGMM, SAGGRIAC, GoalGAN, Random, SelfPaced, SelfPacedGaussian, Target, Teacher
 from spjax.training.config import RunConfig
 

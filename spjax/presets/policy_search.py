@@ -19,8 +19,8 @@ The mean return passes 5 after 506 (3-D) and 401 units (2-D); the paper needs up
 while most of them crash and 2,300 in the end; 800 units are 820 iterations on average, and 960 in the longest of these runs.
 """
 
-from spjax.episodic import SPRL, Polynomial
-from spjax.episodic.policy_search import PolicySearch
+from spjax.agents.episodic import SPRL, Polynomial
+from spjax.envs.adapters.policy_search import PolicySearch
 from spjax.training.config import RunConfig
 from spjax.training.episodic import SelfPacedContexts
 

@@ -24,7 +24,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from spjax.contexts import Gaussian
-from spjax.self_paced.local_problem import (
+from spjax.contexts.gaussian_chart import (
     KlDirection,
     LocalProblem,
     inverse,

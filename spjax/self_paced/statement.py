@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from spjax.contexts import Gaussian
-from spjax.self_paced.local_problem import KlDirection, LocalProblem, local_functions
+from spjax.contexts.gaussian_chart import KlDirection, LocalProblem, local_functions
 from spjax.solvers.augmented_lagrangian import SolverConfig
 from spjax.solvers.linalg import solve_lower
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 UNROLLED = 12  # largest size that is written out at trace time
 
 
-def solve_lower(chol: Float[Array, "n n"], rhs: Float[Array, "n *columns"]) -> Float[Array, "n *columns"]:
+def solve_lower(chol: Float[Array, "n n"], rhs: Float[Array, " n *columns"]) -> Float[Array, " n *columns"]:
     """Returns ``chol^-1 rhs`` by forward substitution; ``chol`` is lower triangular with a non-zero diagonal."""
     size = chol.shape[0]
     if size > UNROLLED:
@@ -48,7 +48,7 @@ def cholesky(matrix: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Bool[Arr
     return jnp.stack([jnp.stack(row) for row in factor]), positive
 
 
-def solve_positive(matrix: Float[Array, "n n"], rhs: Float[Array, "n *columns"]) -> Float[Array, "n *columns"]:
+def solve_positive(matrix: Float[Array, "n n"], rhs: Float[Array, " n *columns"]) -> Float[Array, " n *columns"]:
     """Returns ``matrix^-1 rhs`` of a symmetric positive definite matrix, by Gauss-Jordan elimination without row swaps.
 
     A pivot that is negative is replaced by its absolute value and one close to zero by a small positive number, that is,

@@ -11,8 +11,8 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float
 
-from spjax.agents.rollout import Attempt, Episodes
 from spjax.contexts import ContextSpace
+from spjax.episodes import Attempt, Episodes
 
 Value = Callable[[Float[Array, "row observation"]], Float[Array, " row"]]
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
 
-from spjax.agents.rollout import Episodes
+from spjax.episodes import Episodes
 
 
 @struct.dataclass

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
 
-from spjax.agents.rollout import Episodes
 from spjax.checks import check_at_least
 from spjax.contexts import ContextSpace, Gaussian, kl_divergence
+from spjax.episodes import Episodes
 from spjax.self_paced.context_update import ContextUpdate
 from spjax.teachers.base import Teacher, Value
 from spjax.teachers.buffer import EpisodeBuffer, add, clear, init_buffer, masked_mean

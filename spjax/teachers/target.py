@@ -3,8 +3,8 @@
 from flax import struct
 from jaxtyping import Array, Float
 
-from spjax.agents.rollout import Episodes
 from spjax.contexts import ContextSpace, Gaussian
+from spjax.episodes import Episodes
 from spjax.teachers.base import Teacher, Value
 
 

@@ -16,10 +16,10 @@ import jax
 import numpy as np
 
 from spjax import teachers
-from spjax.agents import PPO, SAC, TRPO
+from spjax.agents.episodic import CMAES, CREPS, SPRL, EpisodicLearner
+from spjax.agents.step_based import PPO, SAC, TRPO
 from spjax.contexts import Gaussian
 from spjax.envs.base import Task
-from spjax.episodic import CMAES, CREPS, SPRL, EpisodicLearner
 from spjax.training.episodic import EpisodicExperiment, SelfPacedContexts, TargetContexts
 from spjax.training.experiment import Experiment
 

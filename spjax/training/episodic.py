@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from spjax.agents.rollout import Episodes
+from spjax.agents.episodic.buffer import Batch
 from spjax.contexts import ContextSpace, Gaussian
 from spjax.envs.episodic import EpisodicTask
-from spjax.episodic.buffer import Batch
+from spjax.episodes import Episodes
 from spjax.teachers.target import check_gaussian
 from spjax.training.experiment import Experiment, Metrics, Outcome, RunState
 

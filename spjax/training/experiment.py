@@ -11,10 +11,11 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from spjax.agents.cloning import hold_position
-from spjax.agents.rollout import Assign, Episodes, init_slots
+from spjax.agents.step_based.cloning import hold_position
+from spjax.agents.step_based.rollout import Assign, init_slots
 from spjax.contexts import Gaussian
 from spjax.envs.base import Env, EnvState
+from spjax.episodes import Episodes
 from spjax.teachers.base import Teacher
 from spjax.teachers.buffer import masked_mean
 

@@ -25,10 +25,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spjax import envs
+from spjax.agents.episodic import Polynomial, RadialBasis
 from spjax.analysis.results import commit, device, versions
+from spjax.envs.adapters.policy_search import PolicySearch
 from spjax.envs.base import Env
-from spjax.episodic import Polynomial, RadialBasis
-from spjax.episodic.policy_search import PolicySearch
 from spjax.training.config import AGENTS, EPISODIC_AGENTS, TEACHERS, Lane, RunConfig
 
 FORMAT_VERSION = 1

@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from matplotlib.patches import Circle, Polygon
-from spjax.envs.ball_catching_scene import ball_target
 
 from spjax.analysis import load_run, statistics
 from spjax.analysis.catching import RESTING_NET, catch_rates, catching_snapshots, thrown_at
 from spjax.analysis.curricula import ALL_CURRICULA, curriculum_of
 from spjax.analysis.run import Run
 from spjax.analysis.style import PALETTE
+from spjax.envs.ball_catching_scene import ball_target
 
 MakeRun = Callable[..., Path]
 SPDL, STARRED_SPDL = (next(c for c in ALL_CURRICULA if c.label == label) for label in ("SPDL (ζ)", "SPDL* (ζ)"))

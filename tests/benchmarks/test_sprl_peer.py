@@ -9,7 +9,7 @@ import spjax
 from benchmarks.dual_problems import DualProblem, minimise_by_scipy
 from benchmarks.speed.peers import sprl as peer
 from benchmarks.speed.sprl import as_peer_state
-from spjax.episodic.buffer import Batch
+from spjax.agents.episodic.buffer import Batch
 
 CONFIG = spjax.preset("gate-precision", agent="sprl")
 LEARNER, TASK = CONFIG.agent, CONFIG.env

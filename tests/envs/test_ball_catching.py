@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from spjax.envs.ball_catching import BallCatching
 
 from spjax.contexts import Gaussian
+from spjax.envs.ball_catching import BallCatching
 
 ENV = BallCatching()
 NUM_THROWS = 300

@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from spjax.envs.gate import NOISE_STD, Gate
 
 from spjax import envs
-from spjax.episodic.policy import sample_inside
+from spjax.agents.episodic.policy import sample_inside
+from spjax.envs.gate import NOISE_STD, Gate
 
 # gains, offsets, set-point of both controllers, two parameters without effect
 STRAIGHT_DOWN = [2, 0, 0, 2, -5, -1, 0, 2, 0, 0, 2, -5, 1, 0, 0, 0]

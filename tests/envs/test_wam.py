@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from mujoco import mjx
 from mujoco.batch import Batch
+
 from spjax.envs import ball_catching_scene as scene
 from spjax.envs import wam
 

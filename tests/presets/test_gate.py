@@ -2,7 +2,7 @@
 
 import pytest
 
-from spjax.episodic import CMAES, CREPS, SPRL
+from spjax.agents.episodic import CMAES, CREPS, SPRL
 from spjax.presets import preset
 from spjax.teachers import SAGGRIAC, EpisodicGoalGAN
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spjax.episodic import Polynomial
+from spjax.agents.episodic import Polynomial
 from spjax.presets.policy_search import config, policy_search
 
 

@@ -5,9 +5,9 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import pytest
-from spjax.envs import BallCatching, PointMass
 
 from spjax.contexts import Gaussian
+from spjax.envs import BallCatching, PointMass
 from spjax.rendering.film import Film
 from spjax.rendering.record import episodes, record
 from spjax.training.experiment import Experiment, RunState

@@ -1,9 +1,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+
 from spjax.envs import PointMass
 from spjax.envs.base import EnvState
-
 from spjax.rendering.record import episodes, record
 from tests.rendering.conftest import BLANK, experiment_of
 

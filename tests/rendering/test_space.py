@@ -3,9 +3,9 @@ import types
 import mujoco
 import numpy as np
 import pytest
+
 from spjax.envs.physics import Field, PhysicsState, Scene
 from spjax.envs.physics.scene import compile_scene
-
 from spjax.rendering.film import Film
 from spjax.rendering.record import Episode
 from spjax.rendering.space import MARK, Motion, decorated, motion, stage

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spjax.contexts import Gaussian
-from spjax.self_paced.gaussian_update import update_gaussian
+from spjax.self_paced.closed_form import update_gaussian
 from tests.self_paced.problems import problem_batch
 
 PARTS = pytest.mark.parametrize("moves_scale", [False, True], ids=["mean", "scale"])

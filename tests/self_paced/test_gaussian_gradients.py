@@ -9,7 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from spjax.contexts import Gaussian
-from spjax.self_paced.gaussian_update import update_gaussian
+from spjax.self_paced.closed_form import update_gaussian
 from tests.self_paced.gaussian_problems import PARTS
 
 

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.context_problems import kl_used
 from spjax.contexts import Gaussian, kl_divergence
 from spjax.self_paced import Mode
-from spjax.self_paced.gaussian_update import update_gaussian
+from spjax.self_paced.closed_form import update_gaussian
 from spjax.solvers.augmented_lagrangian import Result
 from tests.self_paced.gaussian_problems import PARTS, SINGLE, family_batch, step, unreachable, update
 from tests.self_paced.problems import LANES, lane, problem_batch

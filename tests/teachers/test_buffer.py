@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from spjax.agents.rollout import Episodes
+from spjax.episodes import Episodes
 from spjax.teachers.buffer import add, clear, init_buffer, masked_mean
 
 

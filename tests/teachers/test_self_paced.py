@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from spjax.agents import SAC
-from spjax.agents.rollout import init_slots
+from spjax.agents.step_based import SAC
+from spjax.agents.step_based.rollout import init_slots
 from spjax.contexts import ContextSpace, Gaussian, kl_divergence
 from spjax.self_paced.context_update import Mode
 from spjax.teachers import Random, SelfPaced, Target

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import spjax
-from spjax.agents import PPO
+from spjax.agents.step_based import PPO
 from spjax.training.config import RunConfig
 
 TINY = PPO(

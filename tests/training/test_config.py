@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import spjax
-from spjax.episodic import RadialBasis
+from spjax.agents.episodic import RadialBasis
 from tests.training.conftest import tiny
 
 GRID = RadialBasis(lower=(0.0,), upper=(1.0,), counts=(5,), inverse_widths=(1.0,))

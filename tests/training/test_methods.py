@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import spjax
-from spjax.agents import SAC, TRPO
+from spjax.agents.step_based import SAC, TRPO
 from spjax.training.run_folder import read_config, write_config
 from tests.training.conftest import TINY, tiny
 from tests.training.runs import check_lanes_and_resume, trained_and_resumed

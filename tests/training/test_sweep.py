@@ -5,8 +5,8 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from spjax.envs import PointMass
 
+from spjax.envs import PointMass
 from spjax.training import program as program_module
 from spjax.training.lanes import Vmapped
 from spjax.training.program import Program

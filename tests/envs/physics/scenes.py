@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
+
 from spjax.envs.physics import Contact, Field, Physics, PhysicsState, Scene
 
 MJCF = """

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from spjax.envs import BallCatching
 from spjax.envs.physics import make
-
 from tests.envs.physics import scenes
 
 STEPS = 50  # 0.5 s

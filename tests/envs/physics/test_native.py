@@ -9,8 +9,8 @@ import mujoco
 import mujoco.batch
 import numpy as np
 import pytest
-from spjax.envs.physics import Physics, PhysicsState, make
 
+from spjax.envs.physics import Physics, PhysicsState, make
 from spjax.training.lanes import Calls
 from tests.envs.physics import scenes
 

@@ -3,9 +3,9 @@
 import dataclasses
 
 import pytest
+
 from spjax.envs.physics import Contact, Field, Scene, make
 from spjax.envs.physics.scene import compile_scene
-
 from tests.envs.physics.scenes import MJCF, SCENE
 
 

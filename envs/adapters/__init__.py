@@ -1,0 +1,1 @@
+"""Tasks made of other tasks, and of other libraries' environments."""

@@ -1,0 +1,139 @@
+"""What PPO and TRPO share: the two networks, the rollout with its log probabilities, advantages and value targets."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jaxtyping import Array, Float
+
+from spjax.agents.step_based.gae import gae
+from spjax.agents.step_based.networks import (
+    GaussianPolicy,
+    Params,
+    Value,
+    check_hidden,
+    gaussian_log_prob,
+    gaussian_sample,
+)
+from spjax.agents.step_based.rollout import Assign, Slot, Transitions, flat, rollout
+from spjax.checks import check_at_least, check_fractions
+from spjax.envs.base import Env
+from spjax.episodes import Episodes
+
+
+@struct.dataclass
+class Batch:
+    """The rows of one iteration that an update learns from."""
+
+    observation: Float[Array, "row observation"]
+    action: Float[Array, "row action"]
+    log_prob: Float[Array, " row"]
+    advantage: Float[Array, " row"]
+    target: Float[Array, " row"]
+
+
+@struct.dataclass
+class OnPolicy:
+    """Settings of every on-policy learner; its state has a field `params` with the parameters of both networks."""
+
+    num_envs: int = struct.field(pytree_node=False, default=16)  # parallel environment slots
+    num_steps: int = struct.field(pytree_node=False, default=128)  # control steps a slot and iteration
+    hidden: tuple[int, ...] = struct.field(pytree_node=False, default=(64, 64))  # of both networks
+    bootstrap_time_limit: bool = struct.field(pytree_node=False, default=True)  # False: a time limit is an end
+    discount: float = 0.95  # gamma
+    gae_lambda: float = 0.99
+    entropy_coefficient: float = 0.0
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """Environment steps."""
+        return self.num_envs * self.num_steps
+
+    def check(self) -> None:
+        """Checks concrete settings.
+
+        Raises:
+            ValueError: a value out of its range.
+        """
+        check_at_least("agent", self, 1, "num_envs", "num_steps")
+        check_at_least("agent", self, 0, "entropy_coefficient")
+        check_fractions("agent", self, "discount", "gae_lambda")
+        check_hidden(self.hidden)
+
+    def act(
+        self, state: Any, env: Env, key: Array, observation: Float[Array, "*batch observation"]
+    ) -> Float[Array, "*batch action"]:
+        """Returns actions drawn from the policy, unclipped."""
+        return gaussian_sample(key, *self.policy(state.params["policy"], env, observation))
+
+    def deterministic_action(
+        self, policy: Params, env: Env, observation: Float[Array, "*batch observation"]
+    ) -> Float[Array, "*batch action"]:
+        """Returns the means of the policy with these parameters, unclipped."""
+        return self.policy(policy, env, observation)[0]
+
+    def value(self, state: Any, observation: Float[Array, "*batch observation"]) -> Float[Array, "*batch"]:
+        """Returns the critic's discounted return from these observations."""
+        return self.critic(state.params["value"], observation)
+
+    def init_params(self, key: Array, env: Env) -> dict[str, Params]:
+        """Returns fresh networks, {"policy": ..., "value": ...}."""
+        key_policy, key_value = jax.random.split(key)
+        observation = jnp.zeros(env.observation_size)
+        return {
+            "policy": self._policy_network(env).init(key_policy, observation),
+            "value": Value(self.hidden).init(key_value, observation),
+        }
+
+    def policy(self, params: Params, env: Env, observation: Array) -> tuple[Array, Array]:
+        """Returns the mean of the action and its log standard deviation."""
+        output: Any = self._policy_network(env).apply(params, observation)
+        return output
+
+    def critic(self, params: Params, observation: Array) -> Array:
+        """Returns the values that these parameters give."""
+        output: Any = Value(self.hidden).apply(params, observation)
+        return output
+
+    def collect(
+        self, params: dict[str, Params], env: Env, key: Array, slots: Slot, assign: Assign
+    ) -> tuple[Slot, Batch, Episodes, Array]:
+        """Runs one iteration's environment steps; returns slots, the flat batch, episodes and non-finite ends."""
+
+        def act(act_key: Array, observation: Array) -> tuple[Array, Array]:
+            mean, log_std = self.policy(params["policy"], env, observation)
+            action = gaussian_sample(act_key, mean, log_std)
+            return action, gaussian_log_prob(mean, log_std, action)
+
+        slots, transitions, episodes, num_failed = rollout(env, key, slots, act, assign, self.num_steps, self.discount)
+        return slots, self.batch(params["value"], transitions), episodes, num_failed
+
+    def batch(self, params: Params, transitions: Transitions) -> Batch:
+        """Returns the flat batch [T * B, ...] with advantages and value targets."""
+        values = self.critic(params, transitions.observation)
+        terminated, truncated = transitions.terminated, transitions.truncated
+        if self.bootstrap_time_limit:
+            next_values = self.critic(params, transitions.next_observation)
+        else:
+            # Within an episode the next observation is the next row's; at its end the value is not used.
+            terminated, truncated = terminated | truncated, jnp.zeros_like(truncated)
+            next_values = jnp.concatenate([values[1:], self.critic(params, transitions.next_observation[-1:])])
+        advantages = gae(transitions.reward, values, next_values, terminated, truncated, self.discount, self.gae_lambda)
+        return flat(
+            Batch(
+                observation=transitions.observation,
+                action=transitions.action,
+                log_prob=transitions.extras,
+                advantage=advantages,
+                target=advantages + values,
+            )
+        )
+
+    def _policy_network(self, env: Env) -> GaussianPolicy:
+        return GaussianPolicy(self.hidden, len(env.action_lower))
+
+
+def gaussian_entropy(log_std: Float[Array, " action"]) -> Float[Array, ""]:
+    """Returns the entropy of a diagonal Gaussian in nats."""
+    return (log_std + 0.5 * jnp.log(2 * jnp.pi * jnp.e)).sum()

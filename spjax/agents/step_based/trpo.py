@@ -1,0 +1,241 @@
+"""Trust region policy optimisation (Schulman et al., 2015) as the published experiments ran it (Stable Baselines 2.9 `TRPO`).
+
+The natural gradient comes from conjugate gradients on Fisher products of every fifth sample; a backtracking line search
+accepts the first step that keeps the mean KL divergence below 1.5 times the limit and does not make the surrogate worse,
+and takes no step where none does. The critic is fitted apart, by three epochs of Adam on TD(lambda) returns.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import struct
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float, Int
+
+from spjax.agents.step_based.minibatches import minibatches, packed
+from spjax.agents.step_based.networks import Params, gaussian_log_prob
+from spjax.agents.step_based.on_policy import Batch, OnPolicy, gaussian_entropy
+from spjax.agents.step_based.rollout import Assign, Slot
+from spjax.checks import check_at_least
+from spjax.envs.base import Env
+from spjax.episodes import Episodes
+
+
+@struct.dataclass
+class TRPO(OnPolicy):
+    """Settings of the learner. Static fields shape the program, the others are traced: sweeps over them never recompile."""
+
+    fisher_stride: int = struct.field(pytree_node=False, default=5)  # Fisher products on every n-th step of a slot
+    value_batch: int = struct.field(pytree_node=False, default=128)  # rows; a last partial batch is dropped
+    value_epochs: int = struct.field(pytree_node=False, default=3)
+    max_kl: float = 0.01  # nats an iteration, mean over the batch
+    kl_tolerance: float = 1.5  # the line search accepts up to this multiple of max_kl
+    cg_iterations: int = 10
+    cg_damping: float = 0.01  # added to the Fisher matrix's diagonal
+    line_search_steps: int = 10  # halvings
+    value_learning_rate: float = 3e-4
+
+    def check(self) -> None:
+        """Checks concrete settings.
+
+        Raises:
+            ValueError: a value out of its range, or a critic batch larger than an iteration.
+        """
+        super().check()
+        check_at_least(
+            "agent", self, 1, "fisher_stride", "value_batch", "value_epochs", "cg_iterations", "line_search_steps"
+        )
+        check_at_least("agent", self, 1, "kl_tolerance", infinite=True)
+        check_at_least("agent", self, 0, "max_kl", "cg_damping", "value_learning_rate")
+        if self.value_batch > self.steps_per_iteration:
+            raise ValueError(
+                f"agent.value_batch must be at most num_envs * num_steps = {self.steps_per_iteration}, "
+                f"got {self.value_batch}"
+            )
+
+    def init(self, key: Array, env: Env) -> "TRPOState":
+        """Returns fresh networks and the critic's optimiser."""
+        params = self.init_params(key, env)
+        return TRPOState(params=params, optimiser=_ADAM.init(ravel_pytree(params["value"])[0]))
+
+    def iterate(
+        self, state: "TRPOState", env: Env, key: Array, slots: Slot, assign: Assign
+    ) -> tuple["TRPOState", Slot, Episodes, "TRPOMetrics"]:
+        """Runs one iteration: num_envs * num_steps environment steps, one policy step, then the critic's epochs."""
+        key_rollout, key_value = jax.random.split(key)
+        slots, batch, episodes, num_failed = self.collect(state.params, env, key_rollout, slots, assign)
+        policy, step = self.step_policy(state.params["policy"], env, batch)
+        value, optimiser, value_loss = self._fit_critic(state, key_value, batch)
+        metrics = TRPOMetrics(
+            surrogate=step.surrogate,
+            value_loss=value_loss,
+            mean_kl=step.kl,
+            halvings=step.halvings,
+            accepted=step.accepted,
+            policy_std=jnp.exp(policy["params"]["log_std"]).mean(),
+            num_failed=num_failed,
+        )
+        return TRPOState(params={"policy": policy, "value": value}, optimiser=optimiser), slots, episodes, metrics
+
+    def step_policy(self, params: Params, env: Env, batch: Batch) -> tuple[Params, "PolicyStep"]:
+        """Returns the policy after one trust-region step, exactly the old one where no step is accepted."""
+        start, unravel = ravel_pytree(params)
+        centred = batch.advantage - batch.advantage.mean()
+        std = batch.advantage.std()
+        advantage = centred / jnp.where(std > 0, std, 1.0)
+        old = self.policy(params, env, batch.observation)
+
+        def surrogate_and_kl(flat_params: Array) -> tuple[Array, Array]:
+            mean, log_std = self.policy(unravel(flat_params), env, batch.observation)
+            ratio = jnp.exp(gaussian_log_prob(mean, log_std, batch.action) - batch.log_prob)
+            surrogate = (ratio * advantage).mean() + self.entropy_coefficient * gaussian_entropy(log_std)
+            return surrogate, gaussian_kl(*old, mean, log_std).mean()
+
+        (before, _), pullback = jax.vjp(surrogate_and_kl, start)
+        (gradient,) = pullback((jnp.ones_like(before), jnp.zeros_like(before)))
+        fisher = self._fisher_product(start, unravel, env, batch.observation[self.fisher_rows()])
+        direction = conjugate_gradient(fisher, gradient, self.cg_iterations)
+        curvature = direction @ fisher(direction)
+        usable = (curvature > 0) & jnp.isfinite(curvature)
+        length = jnp.sqrt(2 * self.max_kl / jnp.where(usable, curvature, 1.0))
+        full_step = jnp.where(usable, length, 0.0) * direction
+
+        def searching(carry: tuple[Array, PolicyStep]) -> Bool[Array, ""]:
+            _, step = carry
+            return usable & ~step.accepted & (step.halvings < self.line_search_steps - 1)
+
+        def shorten(carry: tuple[Array, PolicyStep]) -> tuple[Array, PolicyStep]:
+            _, step = carry
+            halvings = step.halvings + 1
+            candidate = start + 0.5**halvings * full_step
+            surrogate, kl = surrogate_and_kl(candidate)
+            accepted = (kl <= self.kl_tolerance * self.max_kl) & (surrogate >= before)
+            return candidate, PolicyStep(accepted=accepted, halvings=halvings, surrogate=surrogate - before, kl=kl)
+
+        zero = jnp.zeros_like(before)
+        first = PolicyStep(accepted=jnp.asarray(False), halvings=jnp.asarray(-1, jnp.int32), surrogate=zero, kl=zero)
+        candidate, step = jax.lax.while_loop(searching, shorten, (start, first))
+        step = jax.tree.map(lambda taken, none: jnp.where(step.accepted, taken, none), step, first)
+        return unravel(jnp.where(step.accepted, candidate, start)), step
+
+    def fisher_rows(self) -> Int[np.ndarray, " row"]:
+        """Returns the rows of the flat batch [T * B] for Fisher products: every n-th step of each slot, the slots in turn.
+
+        Every n-th row would be the same few slots all the time where n divides B.
+        """
+        time, slot = np.divmod(np.arange(self.steps_per_iteration), self.num_envs)
+        return np.flatnonzero((slot - time) % self.fisher_stride == 0)
+
+    def _fisher_product(
+        self, start: Array, unravel: Callable[[Array], Any], env: Env, observation: Float[Array, "row observation"]
+    ) -> Callable[[Array], Array]:
+        """Returns v -> (F + damping) v; the Fisher matrix is J^T M J with the Gaussian's metric M at the old policy.
+
+        At the old policy the gradient of the KL divergence is zero, so this is its exact Hessian, for one forward and one
+        backward pass of the linearised network instead of a derivative of a derivative.
+        """
+        (_, log_std), push = jax.linearize(lambda flat: self.policy(unravel(flat), env, observation), start)
+        pull = jax.linear_transpose(push, start)
+
+        def product(vector: Array) -> Array:
+            mean, log_std_part = push(vector)
+            (out,) = pull((mean * jnp.exp(-2 * log_std) / observation.shape[0], 2 * log_std_part))
+            return out + self.cg_damping * vector
+
+        return product
+
+    def _fit_critic(self, state: "TRPOState", key: Array, batch: Batch) -> tuple[Params, Any, Float[Array, ""]]:
+        """Returns the critic, its optimiser and the mean squared error of its last epoch."""
+        rows, unpack = packed((batch.observation, batch.target))
+        params, unravel = ravel_pytree(state.params["value"])
+
+        def loss(params: Array, part: Array) -> Float[Array, ""]:
+            observation, target = unpack(part)
+            return ((self.critic(unravel(params), observation) - target) ** 2).mean()
+
+        def minibatch_step(carry: tuple[Array, Any], part: Array) -> tuple[tuple[Array, Any], Array]:
+            params, optimiser = carry
+            error, gradient = jax.value_and_grad(loss)(params, part)
+            direction, optimiser = _ADAM.update(gradient, optimiser)
+            return (params - self.value_learning_rate * direction, optimiser), error
+
+        def epoch(carry: tuple[Array, Any], epoch_key: Array) -> tuple[tuple[Array, Any], Array]:
+            return jax.lax.scan(minibatch_step, carry, minibatches(epoch_key, rows, self.value_batch))
+
+        keys = jax.random.split(key, self.value_epochs)
+        (params, optimiser), errors = jax.lax.scan(epoch, (params, state.optimiser), keys)
+        return unravel(params), optimiser, errors[-1:].mean()
+
+
+@struct.dataclass
+class TRPOState:
+    """Networks, and the moments of the critic's optimiser."""
+
+    params: Params  # {"policy": ..., "value": ...}
+    optimiser: Any
+
+
+@struct.dataclass
+class PolicyStep:
+    """How the line search ended."""
+
+    accepted: Bool[Array, ""]
+    halvings: Int[Array, ""]  # of the accepted step, -1 where none was
+    surrogate: Float[Array, ""]  # improvement, standardised advantages
+    kl: Float[Array, ""]  # nats, old to new policy, mean over the batch
+
+
+@struct.dataclass
+class TRPOMetrics:
+    """Of one iteration."""
+
+    surrogate: Float[Array, ""]  # improvement of the accepted step, standardised advantages
+    value_loss: Float[Array, ""]  # mean squared error
+    mean_kl: Float[Array, ""]  # nats, old to new policy
+    halvings: Int[Array, ""]  # of the line search, -1 where no step was accepted
+    accepted: Bool[Array, ""]
+    policy_std: Float[Array, ""]  # raw action units, mean over action dimensions
+    num_failed: Array  # environment slots that ended non-finite
+
+
+def gaussian_kl(
+    old_mean: Float[Array, "*batch action"],
+    old_log_std: Float[Array, " action"],
+    mean: Float[Array, "*batch action"],
+    log_std: Float[Array, " action"],
+) -> Float[Array, "*batch"]:
+    """Returns KL(old || new) of diagonal Gaussians in nats."""
+    ratio = old_log_std - log_std
+    scaled = (old_mean - mean) * jnp.exp(-log_std)
+    return (0.5 * (jnp.expm1(2 * ratio) - 2 * ratio) + 0.5 * scaled**2).sum(-1)
+
+
+CGCarry = tuple[Array, Array, Array, Array, Array]  # count, x, residual, direction, squared residual
+
+
+def conjugate_gradient(
+    product: Callable[[Array], Array], target: Float[Array, " n"], iterations: int | Int[Array, ""], tol: float = 1e-10
+) -> Float[Array, " n"]:
+    """Returns x with product(x) = target, to a squared residual of `tol` or as far as the iterations reach."""
+
+    def running(carry: CGCarry) -> Bool[Array, ""]:
+        count, _, _, _, squared = carry
+        return (count < iterations) & (squared > tol)
+
+    def step(carry: CGCarry) -> CGCarry:
+        count, x, residual, direction, squared = carry
+        image = product(direction)
+        length = squared / (direction @ image)
+        x, residual = x + length * direction, residual - length * image
+        after = residual @ residual
+        return count + 1, x, residual, residual + after / squared * direction, after
+
+    start = (jnp.zeros((), jnp.int32), jnp.zeros_like(target), target, target, target @ target)
+    return jax.lax.while_loop(running, step, start)[1]
+
+
+_ADAM = optax.scale_by_adam(eps=1e-8)

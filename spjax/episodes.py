@@ -1,0 +1,38 @@
+"""What passes between agents and teachers: attempts, finished episodes, outcomes of whole rollouts."""
+
+from typing import Any
+
+from flax import struct
+from jaxtyping import Array, Bool, Float, Int
+
+
+@struct.dataclass
+class Attempt:
+    """What a slot has just finished; the teacher decides from it what the slot does next."""
+
+    ticket: Any
+    context: Float[Array, " dim"]
+    success: Bool[Array, ""]
+
+
+@struct.dataclass
+class Episodes:
+    """Finished episodes, at most one for each row; rows with a False mask are meaningless."""
+
+    mask: Bool[Array, " row"]
+    context: Float[Array, "row dim"]
+    first_observation: Float[Array, "row observation"]
+    episode_return: Float[Array, " row"]
+    discounted_return: Float[Array, " row"]
+    length: Int[Array, " row"]  # control steps
+    success: Bool[Array, " row"]
+    ticket: Any  # the teacher's own note on the episode
+
+
+@struct.dataclass
+class Outcome:
+    """What a rollout gave."""
+
+    reward: Float[Array, ""]
+    success: Bool[Array, ""]
+    length: Int[Array, ""]  # control steps

@@ -1,0 +1,133 @@
+"""What both forms of GoalGAN share, step-based and episodic: settings, networks, and how contexts become their data."""
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jaxtyping import Array, Bool, Float, Int
+
+from spjax.checks import check_at_least, check_whole
+from spjax.contexts import ContextSpace
+from spjax.teachers.base import Teacher
+from spjax.teachers.buffer import masked_mean
+from spjax.teachers.goal_gan.gan import GAN, GANState, Losses
+from spjax.teachers.goal_gan.goal_sets import Labelled, Successes, add_labelled, add_successes
+
+SUCCESS_DISTANCE = 0.01  # of the diagonal of the bounds, between entries of the success buffer
+
+
+@struct.dataclass
+class Found:
+    """Contexts that the generator proposed and that were tried, in masked rows."""
+
+    mask: Bool[Array, " row"]
+    context: Float[Array, "row dim"]  # context units
+    label: Float[Array, " row"]  # 1 at the right difficulty, else 0
+    mastered: Bool[Array, " row"]  # for the success buffer
+
+
+@struct.dataclass
+class GANTeacher(Teacher):
+    """Settings of the curriculum. Static fields shape the program, the others are traced."""
+
+    generator_hidden: tuple[int, ...] = struct.field(pytree_node=False, default=(256, 256))
+    discriminator_hidden: tuple[int, ...] = struct.field(pytree_node=False, default=(128, 128))
+    label_capacity: int = struct.field(pytree_node=False, default=2048)  # labelled contexts kept for trainings
+    success_capacity: int = struct.field(pytree_node=False, default=4096)  # contexts in the success buffer
+    noise: float = 0.1  # delta_NOISE, added to contexts; standard deviation as a fraction of the bounds' width
+    learning_rate: float = 1e-3  # of both networks
+    train_iterations: int = 250  # steps of each network in a training
+    pretrain_iterations: int = 500  # steps of each network before the first episode
+
+    def check(self, space: ContextSpace) -> None:
+        """Checks sizes and ranges."""
+        check_whole(
+            "teacher", self, 1, "label_capacity", "success_capacity", "generator_hidden", "discriminator_hidden"
+        )
+        check_whole("teacher", self, 0, "train_iterations", "pretrain_iterations")
+        check_at_least("teacher", self, 0, "noise", "learning_rate")
+
+    def _gan(self, space: ContextSpace) -> GAN:
+        return GAN(space.size, self.generator_hidden, self.discriminator_hidden)
+
+    def _propose(self, networks: GANState, key: Array, space: ContextSpace, count: int) -> Float[Array, "count dim"]:
+        """Returns what the generator makes of independent noise, context units, not clipped."""
+        latent = jax.random.normal(key, (count, space.size))
+        return unscale(space, self._gan(space).generate(networks.generator, latent))
+
+    def _blur(
+        self, key: Array, space: ContextSpace, contexts: Float[Array, "*batch dim"]
+    ) -> Float[Array, "*batch dim"]:
+        """Returns the contexts with noise added, clipped to the bounds."""
+        return space.clip(contexts + self.noise * width(space) * jax.random.normal(key, contexts.shape))
+
+    def _pretrain(
+        self, networks: GANState, key: Array, space: ContextSpace, contexts: Float[Array, "row dim"]
+    ) -> GANState:
+        """Returns the networks after a training on contexts inside the bounds that all have label 1."""
+        count = contexts.shape[0]
+        data = (scale(space, contexts), jnp.ones(count), 0, count)
+        return self._gan(space).train(networks, key, *data, self.pretrain_iterations, self.learning_rate)[0]
+
+
+@struct.dataclass
+class GoalGANMetrics:
+    """Of one iteration."""
+
+    labelled: Int[Array, ""]  # contexts that got a label
+    positive_fraction: Float[Array, ""]  # of them, with label 1; NaN where there are none
+    trainings: Int[Array, ""]  # of the GAN
+    discriminator_loss: Float[Array, ""]  # at the end of the last training, NaN without one
+    generator_loss: Float[Array, ""]
+    successes: Int[Array, ""]  # in the success buffer
+    dropped_successes: Int[Array, ""]  # found no room in it
+    dropped_labels: Int[Array, ""]  # overwritten before a training used them
+
+
+@struct.dataclass
+class Sets:
+    """Both memories after an iteration, and what found no room in them."""
+
+    labelled: Labelled
+    successes: Successes
+    dropped_labels: Int[Array, ""]
+    dropped_successes: Int[Array, ""]
+
+    def metrics(self, found: Found, trainings: Int[Array, ""], losses: Losses) -> GoalGANMetrics:
+        """Returns the metrics of the iteration that found these contexts and trained that often."""
+        return GoalGANMetrics(
+            labelled=found.mask.sum(),
+            positive_fraction=masked_mean(found.label, found.mask),
+            trainings=trainings,
+            discriminator_loss=losses.discriminator,
+            generator_loss=losses.generator,
+            successes=self.successes.count,
+            dropped_successes=self.dropped_successes,
+            dropped_labels=self.dropped_labels,
+        )
+
+
+def remember(labelled: Labelled, successes: Successes, space: ContextSpace, found: Found) -> Sets:
+    """Returns both memories with the contexts found in this iteration added in order."""
+    labelled, dropped_labels = add_labelled(labelled, found.mask, scale(space, found.context), found.label)
+    distance = SUCCESS_DISTANCE * jnp.linalg.norm(width(space))
+    successes, dropped = add_successes(successes, found.mask & found.mastered, found.context, distance)
+    return Sets(labelled, successes, dropped_labels, dropped)
+
+
+def scale(space: ContextSpace, context: Float[Array, "*batch dim"]) -> Float[Array, "*batch dim"]:
+    """Returns contexts in the units of the GAN: the bounds become -0.5 and 0.5."""
+    return (context - _centre(space)) / width(space)
+
+
+def unscale(space: ContextSpace, scaled: Float[Array, "*batch dim"]) -> Float[Array, "*batch dim"]:
+    """Returns contexts in their own units; inverse of `scale`."""
+    return _centre(space) + scaled * width(space)
+
+
+def width(space: ContextSpace) -> Float[Array, " dim"]:
+    """Returns the width of the bounds, context units."""
+    return jnp.asarray(space.upper) - jnp.asarray(space.lower)
+
+
+def _centre(space: ContextSpace) -> Float[Array, " dim"]:
+    return (jnp.asarray(space.lower) + jnp.asarray(space.upper)) / 2

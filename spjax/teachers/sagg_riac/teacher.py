@@ -1,0 +1,170 @@
+"""SAGG-RIAC (Baranes & Oudeyer, 2010): tasks where the competence changes most, found by splitting the context space into boxes.
+
+The competence of a context is its reward. What the interest of a region is, and how it is split:
+`spjax.teachers.sagg_riac.regions`. As in the comparison of Klink et al. (2021) an iteration consists of
+
+    70 %  mode 1: a region in proportion to its interest minus the lowest of all, a context uniform inside;
+    20 %  mode 2: a context uniform over the whole space;
+    10 %  mode 3: a region as in mode 1, its context of least competence plus N(0, 0.1^2) in raw units, clipped;
+
+rounded down for modes 2 and 3, and the rest mode 1. While there is one region, or all are of the same interest, all is uniform.
+An episodic learner gets exactly this composition, in this order, from `batch`; a step-based one draws each mode with its chance,
+and the competence is the discounted return.
+
+Samples arrive one after another, also those of one iteration: a region is split at the very sample that is one too many, by what
+arrived until then. The article's table of settings has its two columns swapped: its n_GOALS is `max_history`, its n_HIST is
+`max_goals`.
+
+What differs from the published implementation. A cut needs samples on both sides; where none of the candidates has that (all
+contexts coincide), or there are `region_capacity` regions, the region just grows. A split is judged by the newest `split_window`
+samples of its region; these are all, unless it grew so. Samples are never dropped while `sample_capacity` is not exceeded; then
+the oldest go, and are counted. Rewards that are not finite are left out.
+"""
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jaxtyping import Array, Bool, Float, Int
+
+from spjax.checks import check_at_least, check_fractions, check_whole
+from spjax.contexts import ContextSpace
+from spjax.episodes import Episodes
+from spjax.teachers.base import Teacher, Value
+from spjax.teachers.sagg_riac.regions import Regions, Samples, Summary, add, split_where_due, summarise
+
+UNIFORM, LOWEST = 2, 3  # the modes that are not mode 1
+
+
+@struct.dataclass
+class SAGGRIAC(Teacher):
+    """Settings of the curriculum. Static fields shape the program, the others are traced."""
+
+    candidates: int = struct.field(pytree_node=False, default=50)  # random cuts that a split chooses from
+    region_capacity: int = struct.field(pytree_node=False, default=1024)
+    sample_capacity: int = struct.field(pytree_node=False, default=60000)  # 600 iterations of 100 rollouts
+    split_window: int = struct.field(pytree_node=False, default=512)  # samples, more than max_goals
+    max_goals: int = 200  # samples; a region with more is split
+    max_history: int = 100  # samples, even; window of the interest
+    uniform_fraction: float = 0.2  # of contexts drawn in mode 2
+    lowest_fraction: float = 0.1  # of contexts drawn in mode 3
+    std: float = 0.1  # of the noise in mode 3, context units of each dimension
+
+    def init(self, key: Array, space: ContextSpace, observation_size: int) -> "SAGGRIACState":
+        """Returns one region, the whole space, without samples."""
+        samples = Samples.empty(self.sample_capacity, space.size, self.region_capacity)
+        regions = Regions.whole(self.region_capacity, space.size)
+        return SAGGRIACState(samples, regions, summarise(samples, regions, self.max_history), space)
+
+    def sample(self, state: "SAGGRIACState", key: Array, space: ContextSpace) -> Float[Array, " dim"]:
+        """Returns one context, of each mode with its chance."""
+        key_mode, key_context = jax.random.split(key)
+        return self._draw(state, key_context, space, self._mode(jax.random.uniform(key_mode)))
+
+    def batch(
+        self, state: "SAGGRIACState", key: Array, space: ContextSpace, count: int
+    ) -> tuple[Float[Array, "count dim"], tuple[()]]:
+        """Returns the contexts of an iteration: mode 1 first, then mode 2, then mode 3."""
+        many = jnp.array([self.uniform_fraction, self.lowest_fraction]) * count
+        uniform, lowest = (many + 1e-3).astype(jnp.int32)  # 0.29 * 100 is 29
+        left = count - jnp.arange(count)  # contexts from this one to the last
+        modes = jnp.where(left <= lowest, LOWEST, jnp.where(left <= lowest + uniform, UNIFORM, 1))
+        return jax.vmap(lambda k, mode: self._draw(state, k, space, mode))(jax.random.split(key, count), modes), ()
+
+    def update(
+        self, state: "SAGGRIACState", key: Array, episodes: Episodes, value: Value
+    ) -> tuple["SAGGRIACState", "SAGGRIACMetrics"]:
+        """Returns the state with the episodes recorded in order, and the regions split that were due."""
+        competence = episodes.discounted_return
+        mask = episodes.mask & jnp.isfinite(competence)
+        samples, regions, dropped = add(state.samples, state.regions, episodes.context, competence, mask)
+        samples, regions = split_where_due(
+            key,
+            samples,
+            regions,
+            state.space,
+            newest=mask.sum(dtype=jnp.int32),
+            max_goals=self.max_goals,
+            max_history=self.max_history,
+            candidates=self.candidates,
+            window=self.split_window,
+        )
+        state = SAGGRIACState(samples, regions, summarise(samples, regions, self.max_history), state.space)
+        cumulative = _cumulative(state)
+        metrics = SAGGRIACMetrics(
+            regions=regions.count,
+            samples=samples.count,
+            dropped_samples=dropped,
+            overfull_regions=(regions.size > self.max_goals).sum(dtype=jnp.int32),
+            largest_interest=state.summary.interest.max(),
+            largest_chance=jnp.diff(cumulative, prepend=0.0).max() / cumulative[-1],
+        )
+        return state, metrics
+
+    def check(self, space: ContextSpace) -> None:
+        """Checks fractions, counts and capacities."""
+        counts = ("candidates", "region_capacity", "max_goals", "split_window", "sample_capacity")
+        check_whole("teacher", self, 1, *counts)
+        check_whole("teacher", self, 2, "max_history")
+        if self.max_history % 2:
+            raise ValueError(f"teacher.max_history must be even, got {self.max_history}")
+        for field in ("split_window", "sample_capacity"):
+            if getattr(self, field) <= self.max_goals:
+                raise ValueError(
+                    f"teacher.{field} must be more than max_goals = {self.max_goals}, got {getattr(self, field)}"
+                )
+        check_fractions("teacher", self, "uniform_fraction", "lowest_fraction")
+        total = self.uniform_fraction + self.lowest_fraction
+        if total > 1:
+            raise ValueError(f"teacher.uniform_fraction + teacher.lowest_fraction must be at most 1, got {total:g}")
+        check_at_least("teacher", self, 0, "std")
+
+    def _mode(self, chance: Float[Array, ""]) -> Int[Array, ""]:
+        """Returns the mode that a uniform number in [0, 1) stands for."""
+        either = self.uniform_fraction + self.lowest_fraction
+        return jnp.where(chance < self.uniform_fraction, UNIFORM, jnp.where(chance < either, LOWEST, 1))
+
+    def _draw(
+        self, state: "SAGGRIACState", key: Array, space: ContextSpace, mode: Int[Array, ""]
+    ) -> Float[Array, " dim"]:
+        """Returns one context of a mode."""
+        key_region, key_inside, key_noise = jax.random.split(key, 3)
+        cumulative = _cumulative(state)
+        region = jnp.argmax(cumulative > jax.random.uniform(key_region) * cumulative[-1])
+        everywhere = cumulative[-1] <= 0
+        lower, upper = state.regions.box(region, space)
+        whole: Bool[Array, ""] = everywhere | (mode == UNIFORM)
+        lower, upper = jnp.where(whole, jnp.array(space.lower), lower), jnp.where(whole, jnp.array(space.upper), upper)
+        inside = jax.random.uniform(key_inside, lower.shape, lower.dtype, lower, upper)
+        noise = self.std * jax.random.normal(key_noise, lower.shape)
+        near = space.clip(state.summary.lowest[:, region] + noise)
+        return jnp.where((mode == LOWEST) & ~everywhere, near, inside)
+
+
+@struct.dataclass
+class SAGGRIACState:
+    """The curriculum's state."""
+
+    samples: Samples
+    regions: Regions
+    summary: Summary
+    space: ContextSpace = struct.field(pytree_node=False)
+
+
+@struct.dataclass
+class SAGGRIACMetrics:
+    """Of one iteration."""
+
+    regions: Int[Array, ""]
+    samples: Int[Array, ""]  # in them
+    dropped_samples: Int[Array, ""]  # the oldest, in this iteration, for want of room
+    overfull_regions: Int[Array, ""]  # with more than max_goals samples; none while contexts differ and there is room
+    largest_interest: Float[Array, ""]  # reward units
+    largest_chance: Float[Array, ""]  # of a region in mode 1; NaN where all is uniform
+
+
+def _cumulative(state: SAGGRIACState) -> Float[Array, " region"]:
+    """Returns the cumulated interests above the lowest; all 0 where the regions are of the same interest."""
+    interest = state.summary.interest
+    exists = jnp.arange(interest.size) < state.regions.count
+    least = jnp.where(exists, interest, jnp.inf).min()
+    return jnp.cumsum(jnp.where(exists, interest - least, 0.0))

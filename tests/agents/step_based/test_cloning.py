@@ -1,0 +1,53 @@
+"""The "hold position" initialisation: after it the deterministic action is close to zero, and nothing else has changed."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from spjax.agents.step_based import PPO, SAC, TRPO
+from spjax.agents.step_based.cloning import hold_position, resting_observations
+from tests.probe import MatchContext
+
+
+@dataclasses.dataclass(frozen=True)
+class WideBox(MatchContext):
+    """Actions in [-10, 10], so that an untrained squashed policy is far from zero; rewards what is closest to zero."""
+
+    action_lower = (-10.0,)
+    action_upper = (10.0,)
+    initial_mean = (0.2,)
+    initial_std = (0.1,)
+
+    def reward(self, state, action):
+        return -(action[0] ** 2)
+
+
+ENV = WideBox()
+
+
+@pytest.mark.parametrize("agent", [PPO(), TRPO(), SAC()], ids=["ppo", "trpo", "sac"])
+def test_the_deterministic_action_becomes_zero_where_episodes_start_and_other_networks_stay(agent, key):
+    before = agent.init(jax.random.fold_in(key, 0), ENV)
+    after = jax.jit(lambda state, key: hold_position(agent, state, ENV, key))(before, jax.random.fold_in(key, 1))
+    observations = resting_observations(ENV, jax.random.fold_in(key, 2))
+
+    def size(state):
+        return float(jnp.abs(agent.deterministic_action(state.params["policy"], ENV, observations)).mean())
+
+    assert size(after) < 0.05 * 10
+    assert size(after) < 0.2 * size(before)
+    for name in set(before.params) - {"policy"}:
+        for a, b in zip(jax.tree.leaves(before.params[name]), jax.tree.leaves(after.params[name]), strict=True):
+            np.testing.assert_array_equal(a, b)
+    if "log_std" in before.params["policy"]["params"]:
+        np.testing.assert_array_equal(after.params["policy"]["params"]["log_std"], np.zeros(1))
+
+
+def test_resting_observations_are_those_of_the_initial_contexts(key):
+    contexts = resting_observations(ENV, key)[:, 0]
+    assert contexts.size == 50 * 56
+    assert float(contexts.mean()) == pytest.approx(0.2, abs=0.01)
+    assert float(contexts.std()) == pytest.approx(0.1, abs=0.01)
