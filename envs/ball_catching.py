@@ -11,29 +11,34 @@ import math
 from typing import Literal
 
 import jax.numpy as jnp
+from flax import struct
 from jaxtyping import Array, Float
 
-from spjax.contexts import ContextSpace
+from spjax.catalogue import part
+from spjax.contexts import ContextSpace, Gaussian
 from spjax.envs import ball_catching_scene as scene
 from spjax.envs import physics
-from spjax.envs.base import Env, EnvState, register
+from spjax.envs.base import Env, EnvState
+from spjax.settings import setting
 
 OBSERVATION_LIMIT = 10.0
 ALIVE_REWARD = 0.275  # a control step
 ACTION_COST = 0.005
 CATCH_REWARD = 50.0
+INITIAL_MEAN, INITIAL_STD = (0.68, 0.9, 0.85), (math.sqrt(1e-3), math.sqrt(1e-3), math.sqrt(0.1))
+TARGET_MEAN, TARGET_STD = (0.3375 * math.pi, 0.85, 2.375), (math.sqrt(0.2 * math.pi), math.sqrt(0.15), 1.0)
 ALIGNMENT_REWARD = 25.0  # times the fifth power of the cosine between normal and velocity
 
 
-@dataclasses.dataclass(frozen=True)
+@part("task", "ball-catching")
+@struct.dataclass
 class BallCatching(Env):
     """A ball flies towards the arm for half a second or more; touching it with the net is a catch, anything else the end."""
 
-    normal: Literal["third-row", "axis"] = "third-row"  # of the net, in the reward
-    unit_velocity: bool = True  # whether the ball's velocity is normalised in the reward
-    engine: Literal["native", "mjx", "warp"] | None = None  # of the physics; None for the device's own
+    normal: Literal["third-row", "axis"] = setting("third-row", static=True, help="of the net, in the reward")
+    unit_velocity: bool = setting(True, static=True, help="normalise the ball's velocity in the reward")
+    engine: Literal["native", "mjx", "warp"] | None = setting(None, static=True, help="of the physics; None for the device's own")
 
-    name = "ball-catching"
     observation_size = 21
     action_lower = tuple(-limit for limit in scene.ACTION_LIMIT)  # rad/s, joints 1, 3, 4, 5, 6
     action_upper = scene.ACTION_LIMIT
@@ -45,14 +50,20 @@ class BallCatching(Env):
         lower=(0.125 * math.pi, 0.6, 0.75),
         upper=(0.5 * math.pi, 1.1, 4.0),
     )
-    initial_mean = (0.68, 0.9, 0.85)
-    initial_std = (math.sqrt(1e-3), math.sqrt(1e-3), math.sqrt(0.1))
-    target_mean = (0.3375 * math.pi, 0.85, 2.375)
-    target_std = (math.sqrt(0.2 * math.pi), math.sqrt(0.15), 1.0)
     plane = ("x", "z")
     scenery_name = "ground, plane of catching"
     ends = ("missed", "caught")
     trail = "ball"
+
+    @property
+    def initial(self) -> Gaussian:
+        """The published initial distribution: balls that fly into the resting net."""
+        return Gaussian.from_std(INITIAL_MEAN, INITIAL_STD)
+
+    @property
+    def target(self) -> Gaussian:
+        """The published target distribution."""
+        return Gaussian.from_std(TARGET_MEAN, TARGET_STD)
 
     @property
     def compiler_options(self) -> dict[str, bool]:
@@ -63,48 +74,27 @@ class BallCatching(Env):
         """Leaves an equal part of the cores to each of that many programs."""
         self._physics.share_cores(count)
 
-    def __post_init__(self) -> None:
-        if self.normal not in ("third-row", "axis"):
-            raise ValueError(f"env.normal must be third-row or axis, got {self.normal!r}")
-        if self.engine not in (None, *physics.ENGINES):
-            raise ValueError(f"env.engine must be one of {', '.join(physics.ENGINES)}, got {self.engine!r}")
-
     def reset(self, key: Array, context: Float[Array, " dim"]) -> EnvState:
         """Returns the arm near its home posture and the ball at the start of its flight."""
         context = self.context_space.clip(context)
         state = self._physics.reset(*scene.reset(key, context))
-        no = jnp.asarray(False)
-        return EnvState(
-            physics=state,
-            observation=_observe(state),
-            reward=jnp.zeros((), context.dtype),
-            terminated=no,
-            truncated=no,
-            success=no,
-            context=context,
-            time_step=jnp.zeros((), jnp.int32),
-        )
+        return EnvState.start(state, _observe(state), context)
 
-    def step(self, key: Array, state: EnvState, action: Float[Array, "5"]) -> EnvState:
+    def dynamics(self, key: Array, state: EnvState, action: Float[Array, "5"]) -> EnvState:
         """Returns the state 10 ms later; deterministic, the key is not used.
 
         A failure of the simulator gives a reward of NaN, which ends the episode in the rollout.
         """
-        action = jnp.clip(action, jnp.asarray(self.action_lower), jnp.asarray(self.action_upper))
         after = self._physics.step(state.physics, scene.controls(action))
         caught, missed = after.contacts
-        time_step = state.time_step + 1
         reward = ALIVE_REWARD - ACTION_COST * (action**2).sum() + jnp.where(caught, self._catch_reward(after), 0.0)
-        ended = caught | missed
         return dataclasses.replace(
             state,
             physics=after,
             observation=_observe(after),
             reward=jnp.where(after.failed, jnp.nan, reward),
-            terminated=ended,
-            truncated=~ended & (time_step >= self.horizon),
+            terminated=caught | missed,
             success=caught,
-            time_step=time_step,
         )
 
     def trace(self, state: EnvState) -> Float[Array, "2"]:
@@ -150,5 +140,3 @@ _SCENE = physics.Scene(
     contacts=(physics.Contact(("ball",), ("net",)), physics.Contact(("ball",))),
 )
 
-
-register("ball-catching", BallCatching)

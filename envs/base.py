@@ -1,19 +1,24 @@
-"""The environment contract and the registry.
+"""The contract of tasks, step-based ones above all.
 
-A step-based task is a frozen, hashable dataclass of static facts with two pure functions, ``reset`` and ``step``, for one
-instance. The context is an argument of ``reset``, so a finished slot always starts with a context of the caller's choice.
+A task is a pytree of settings with pure functions for one instance; whoever calls it maps over many. The context is an
+argument of ``reset``, so a finished slot always starts with a context of the caller's choice. A step-based task of one's own
+says how it starts, ``reset``, and what a control step does, ``dynamics``; time and its limit are counted here.
 """
 
 import abc
-import difflib
-from collections.abc import Callable
-from typing import Any
+import dataclasses
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
 
-from spjax.contexts import ContextSpace
-from spjax.envs.physics import Scene
+from spjax import catalogue
+from spjax.contexts import ContextDistribution, ContextSpace
+from spjax.settings import Part
+
+if TYPE_CHECKING:  # MuJoCo, which most tasks do without
+    from spjax.envs.physics import Scene
 
 
 @struct.dataclass
@@ -29,23 +34,82 @@ class EnvState:
     context: Float[Array, " dim"]
     time_step: Int[Array, ""]  # control steps since the reset
 
+    @classmethod
+    def start(cls, physics: Any, observation: Float[Array, " observation"], context: Float[Array, " dim"]) -> "EnvState":
+        """Returns the state after a reset."""
+        no = jnp.asarray(False)
+        return cls(
+            physics=physics,
+            observation=observation,
+            reward=jnp.zeros((), context.dtype),
+            terminated=no,
+            truncated=no,
+            success=no,
+            context=context,
+            time_step=jnp.zeros((), jnp.int32),
+        )
 
-class Task(abc.ABC):
-    """The static facts of every task, step-based (`Env`) or episodic (`spjax.envs.episodic.EpisodicTask`)."""
 
-    name: str
-    horizon: int  # control steps of an episode at most
-    control_period: float  # seconds
-    context_space: ContextSpace
-    initial_mean: tuple[float, ...]  # published initial context distribution
-    initial_std: tuple[float, ...]
-    target_mean: tuple[float, ...]  # published target distribution
-    target_std: tuple[float, ...]
-    goal: tuple[float, float] | None = None  # a point to mark in pictures of trajectories
-    plane: tuple[str, str] = ("x", "y")  # the axes of these pictures
-    scenery_name: str = "wall"  # what their polylines are
-    ends: tuple[str, str] = ("failure", "success")  # what films call an episode's end
-    trail: str | None = None  # the geom of the scene whose way films in space show
+class Task(Part, abc.ABC):
+    """What every task offers, step-based (`Env`) or played in whole rollouts (`spjax.envs.episodic.EpisodicTask`)."""
+
+    kind: ClassVar[str] = "task"
+    collected: ClassVar[Literal["slots", "rollouts"]]  # the world that it is played in
+
+    @property
+    def name(self) -> str:
+        """The name in folders, tables and titles; that of the catalogue."""
+        return catalogue.name_of(self)
+
+    @property
+    @abc.abstractmethod
+    def horizon(self) -> int:
+        """Control steps of an episode at most."""
+
+    @property
+    @abc.abstractmethod
+    def control_period(self) -> float:
+        """Seconds of a control step."""
+
+    @property
+    @abc.abstractmethod
+    def context_space(self) -> ContextSpace:
+        """Names, units and bounds of the contexts."""
+
+    @property
+    @abc.abstractmethod
+    def initial(self) -> ContextDistribution:
+        """The distribution that curricula start from."""
+
+    @property
+    @abc.abstractmethod
+    def target(self) -> ContextDistribution:
+        """The distribution that counts in the end."""
+
+    @property
+    def goal(self) -> tuple[float, float] | None:
+        """A point to mark in pictures of trajectories."""
+        return None
+
+    @property
+    def plane(self) -> tuple[str, str]:
+        """The axes of these pictures."""
+        return "x", "y"
+
+    @property
+    def scenery_name(self) -> str:
+        """What their polylines are."""
+        return "wall"
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """What films call an episode's end without and with success."""
+        return "failure", "success"
+
+    @property
+    def trail(self) -> str | None:
+        """The geom of the scene whose way films in space show."""
+        return None
 
     @property
     def compiler_options(self) -> dict[str, bool]:
@@ -56,10 +120,14 @@ class Task(abc.ABC):
         """Prepares for that many programs around this task to run at the same time, each on a core of its own."""
 
     @abc.abstractmethod
+    def trace(self, state: EnvState) -> Float[Array, "2"]:
+        """Returns the point of the plane that pictures of trajectories show."""
+
     def scenery(self, context: tuple[float, ...]) -> list[list[tuple[float, float]]]:
         """Returns the polylines (walls) that pictures of trajectories show for one context."""
+        return []
 
-    def physics_scene(self) -> Scene | None:
+    def physics_scene(self) -> "Scene | None":
         """Returns the scene that `EnvState.physics` is a `PhysicsState` of, for films in space; None for tasks of the plane."""
         return None
 
@@ -71,44 +139,41 @@ class Task(abc.ABC):
 class Env(Task):
     """What every step-based task offers."""
 
-    observation_size: int
-    action_lower: tuple[float, ...]
-    action_upper: tuple[float, ...]
+    collected = "slots"
+
+    @property
+    @abc.abstractmethod
+    def observation_size(self) -> int:
+        """The number of entries of an observation."""
+
+    @property
+    @abc.abstractmethod
+    def action_lower(self) -> tuple[float, ...]:
+        """Lower bounds of an action."""
+
+    @property
+    @abc.abstractmethod
+    def action_upper(self) -> tuple[float, ...]:
+        """Upper bounds of an action."""
 
     @abc.abstractmethod
     def reset(self, key: Array, context: Float[Array, " dim"]) -> EnvState:
-        """Returns the first state of an episode in this context; the context is clipped to the bounds."""
+        """Returns the first state of an episode in this context, see `EnvState.start`.
+
+        It runs for every slot at every control step, whether a slot has finished or not, so it must be cheap.
+        """
 
     @abc.abstractmethod
+    def dynamics(self, key: Array, state: EnvState, action: Float[Array, " action"]) -> EnvState:
+        """Returns the state one control period later: physics, observation, reward, terminated and success.
+
+        The action is inside its bounds. Time is not counted here, and nothing is reset.
+        """
+
     def step(self, key: Array, state: EnvState, action: Float[Array, " action"]) -> EnvState:
         """Returns the state one control period later; the action is clipped to its bounds. Never resets."""
-
-    @abc.abstractmethod
-    def trace(self, state: EnvState) -> Float[Array, "2"]:
-        """Returns the point of the plane that pictures of trajectories show."""
-
-
-_REGISTRY: dict[str, Callable[[], Any]] = {}
-
-
-def register(name: str, constructor: Callable[[], Any]) -> None:
-    """Makes a task known to `make` and the command line."""
-    _REGISTRY[name] = constructor
-
-
-def names() -> tuple[str, ...]:
-    """Returns the names of all registered environments."""
-    return tuple(_REGISTRY)
-
-
-def make(name: str) -> Any:
-    """Returns the task, an `Env` or an `EpisodicTask`, of this name with its published settings.
-
-    Raises:
-        ValueError: no such environment; the message names the nearest one.
-    """
-    if name not in _REGISTRY:
-        near = difflib.get_close_matches(name, _REGISTRY, n=1, cutoff=0.4)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(_REGISTRY)}"
-        raise ValueError(f"unknown environment {name!r}{hint}")
-    return _REGISTRY[name]()
+        action = jnp.clip(action, jnp.asarray(self.action_lower), jnp.asarray(self.action_upper))
+        after = self.dynamics(key, state, action)
+        time_step = state.time_step + 1
+        truncated = ~after.terminated & (time_step >= self.horizon)
+        return dataclasses.replace(after, truncated=truncated, time_step=time_step)

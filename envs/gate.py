@@ -10,19 +10,21 @@ within 0.01 m of the wall's height. The published results sampled and fitted two
 (``num_parameters=16``); the paper has 14.
 """
 
-import dataclasses
-import functools
 from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from flax import struct
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from spjax.contexts import ContextSpace
-from spjax.envs.base import register
-from spjax.envs.episodic import EpisodicTask, diagonal
+from spjax.catalogue import part
+from spjax.contexts import ContextSpace, Gaussian
+from spjax.envs.base import EnvState
+from spjax.envs.episodic import EpisodicTask, whole_rollout
 from spjax.episodes import Outcome
+from spjax.settings import setting
 
 START = (0.0, 5.0)
 WALL = 2.5  # m, height
@@ -34,7 +36,7 @@ NUM_STEPS = 100
 SUCCESS_DISTANCE = 0.05  # m
 ACTION_COST = 1e-4
 
-Setting = Literal["global", "precision"]
+Case = Literal["global", "precision"]
 
 
 class _Mass(NamedTuple):
@@ -46,57 +48,46 @@ class _Mass(NamedTuple):
     steps: Int[Array, ""]  # so far
 
 
-@dataclasses.dataclass(frozen=True)
+@part("task", "gate-precision", case="precision")
+@part("task", "gate-global", case="global")
+@struct.dataclass
 class Gate(EpisodicTask):
     """The task in one of its two published settings, which differ in the target distribution."""
 
-    setting: Setting = "precision"
-    num_parameters: int = 16  # 16 as published, or the 14 that are used
+    case: Case = setting("precision", static=True, help="which of the two published target distributions")
+    num_parameters: Literal[14, 16] = setting(16, static=True, help="16 as published, or the 14 that are used")
 
     context_space = ContextSpace(
         names=("gate position", "gate half-width"), units=("m", "m"), lower=(-5.0, 0.1), upper=(5.0, 0.5)
     )
-    initial_mean = (0.0, 0.25)
-    initial_covariance = diagonal(7.0, 0.003)
     goal = (0.0, 0.0)
     control_period = PERIOD
     horizon = NUM_STEPS
 
-    def __post_init__(self) -> None:
-        if self.setting not in ("global", "precision"):
-            raise ValueError(f'gate.setting must be "global" or "precision", got {self.setting!r}')
-        if self.num_parameters not in (14, 16):
-            raise ValueError(f"the gate has 14 or 16 parameters, got {self.num_parameters}")
-
     @property
-    def name(self) -> str:  # type: ignore[override]
-        """The registered name."""
-        return f"gate-{self.setting}"
-
-    @property
-    def parameter_lower(self) -> tuple[float, ...]:  # type: ignore[override]
+    def parameter_lower(self) -> tuple[float, ...]:
         """Controller gains, offsets and set-points, in 1/s, m/s and m."""
         return (-10.0,) * self.num_parameters
 
     @property
-    def parameter_upper(self) -> tuple[float, ...]:  # type: ignore[override]
+    def parameter_upper(self) -> tuple[float, ...]:
         """As `parameter_lower`."""
         return (10.0,) * self.num_parameters
 
     @property
-    def parameter_std(self) -> tuple[float, ...]:  # type: ignore[override]
+    def parameter_std(self) -> tuple[float, ...]:
         """Half the range of the bounds."""
         return (10.0,) * self.num_parameters
 
     @property
-    def target_mean(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Mean of the published target distribution."""
-        return self.initial_mean if self.setting == "global" else (-4.0, 0.2)
+    def initial(self) -> Gaussian:
+        """The published initial context distribution."""
+        return _gaussian((0.0, 0.25), (7.0, 0.003))
 
     @property
-    def target_covariance(self) -> tuple[tuple[float, ...], ...]:  # type: ignore[override]
-        """Covariance of the published target distribution, m^2."""
-        return self.initial_covariance if self.setting == "global" else diagonal(0.1, 0.001)
+    def target(self) -> Gaussian:
+        """The published target distribution."""
+        return self.initial if self.case == "global" else _gaussian((-4.0, 0.2), (0.1, 0.001))
 
     def rollout(self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]) -> Outcome:
         """Returns 100 + max(-100, 10 exp(-distance) - 1e-4 sum |u|^2), in [0, 110], of up to 100 steps of 0.05 s."""
@@ -106,17 +97,24 @@ class Gate(EpisodicTask):
         reward = 100 + jnp.where(value > -100, value, -100.0)  # an unstable controller may overflow
         return Outcome(reward=reward, success=distance < SUCCESS_DISTANCE, length=mass.steps)
 
-    def trace(
-        self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]
-    ) -> Float[Array, "time 2"]:
-        """Returns the positions in metres after 0, 1, ... 100 steps; a crashed mass stays where it hit."""
+    def states(self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]) -> EnvState:
+        """Returns the states after 0, 1, ... 100 steps; a crashed mass stays where it hit."""
+        outcome = self.rollout(key, theta, context)
         _, path = _steer(key, theta, context)
-        return jnp.concatenate([jnp.asarray([START], path.dtype), path])
+        return whole_rollout(jnp.concatenate([jnp.asarray([START], path.dtype), path]), outcome, context)
+
+    def trace(self, state: EnvState) -> Float[Array, "2"]:
+        """Returns the position (x, y) in metres."""
+        return state.physics
 
     def scenery(self, context: tuple[float, ...]) -> list[list[tuple[float, float]]]:
         """Returns the two halves of the wall."""
         left, right = context[0] - context[1], context[0] + context[1]
         return [[(-10.0, WALL), (left, WALL)], [(right, WALL), (10.0, WALL)]]
+
+
+def _gaussian(mean: tuple[float, ...], variances: tuple[float, ...]) -> Gaussian:
+    return Gaussian.from_covariance(mean, np.diag(variances), outside="redraw")
 
 
 def _steer(
@@ -152,7 +150,3 @@ def _steer(
     no = jnp.asarray(False)
     return lax.scan(control_step, _Mass(x, y, jnp.zeros_like(x), no, no, jnp.zeros((), jnp.int32)), velocities)
 
-
-_SETTINGS: tuple[Setting, ...] = ("global", "precision")
-for _setting in _SETTINGS:
-    register(f"gate-{_setting}", functools.partial(Gate, setting=_setting))

@@ -6,15 +6,16 @@ dynamics that the paper does not print: the force is multiplied by 1.5 and every
 """
 
 import dataclasses
-import functools
 
 import jax
 import jax.numpy as jnp
+from flax import struct
 from jaxtyping import Array, Bool, Float
 
-from spjax.checks import check_at_least
-from spjax.contexts import ContextSpace
-from spjax.envs.base import Env, EnvState, register
+from spjax.catalogue import part
+from spjax.contexts import ContextSpace, Gaussian
+from spjax.envs.base import Env, EnvState
+from spjax.settings import setting
 
 SUBSTEPS = 10
 SUBSTEP_PERIOD = 0.01  # s
@@ -32,13 +33,15 @@ _CONTEXTS = ContextSpace(
 )
 
 
-@dataclasses.dataclass(frozen=True)
+@part("task", "point-mass-3d", dimensions=3)
+@part("task", "point-mass-2d", dimensions=2)
+@struct.dataclass
 class PointMass(Env):
     """A point mass at (0, 3) m that must reach (0, -3) m through a gate in the wall y = 0; crashing ends the episode."""
 
-    dimensions: int = 3  # of the context: 3, or 2 without friction
-    force_gain: float = 1.5
-    noise_std: float = 0.05  # m/s^2 per substep
+    dimensions: int = setting(3, static=True, least=2, most=3, help="of the context: 3, or 2 without friction")
+    force_gain: float = setting(1.5, least=0, unit="1", help="factor of the force; printed: 1")
+    noise_std: float = setting(0.05, least=0, unit="m/s^2", help="of the acceleration in each substep; printed: 0")
 
     action_lower = (-10.0, -10.0)  # force
     action_upper = (10.0, 10.0)
@@ -46,83 +49,47 @@ class PointMass(Env):
     control_period = SUBSTEPS * SUBSTEP_PERIOD
     goal = GOAL
 
-    def __post_init__(self) -> None:
-        if self.dimensions not in (2, 3):
-            raise ValueError(f"the point mass has 2 or 3 context dimensions, got {self.dimensions}")
-        check_at_least("env", self, 0, "force_gain", "noise_std")
-
     @property
-    def name(self) -> str:  # type: ignore[override]
-        """The registered name."""
-        return f"point-mass-{self.dimensions}d"
-
-    @property
-    def observation_size(self) -> int:  # type: ignore[override]
+    def observation_size(self) -> int:
         """State (x, vx, y, vy) and context, raw."""
         return 4 + self.dimensions
 
     @property
-    def context_space(self) -> ContextSpace:  # type: ignore[override]
+    def context_space(self) -> ContextSpace:
         """Gate position [m], gate width [m] and, in 3-D, friction [1/s]."""
         names, units, lower, upper = dataclasses.astuple(_CONTEXTS)
         kept = self.dimensions
         return ContextSpace(names[:kept], units[:kept], lower[:kept], upper[:kept])
 
     @property
-    def initial_mean(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Mean of the published initial distribution."""
-        return (0.0, 4.25, 2.0)[: self.dimensions]
+    def initial(self) -> Gaussian:
+        """The published initial distribution."""
+        return self._gaussian((0.0, 4.25, 2.0), (2.0, 1.875, 1.0))
 
     @property
-    def initial_std(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Standard deviation of the published initial distribution."""
-        return (2.0, 1.875, 1.0)[: self.dimensions]
-
-    @property
-    def target_mean(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Mean of the published target distribution."""
-        return (2.5, 0.5, 0.0)[: self.dimensions]
-
-    @property
-    def target_std(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Standard deviation of the published target distribution."""
-        return (0.004, 0.00375, 0.002)[: self.dimensions]
+    def target(self) -> Gaussian:
+        """The published target distribution."""
+        return self._gaussian((2.5, 0.5, 0.0), (0.004, 0.00375, 0.002))
 
     def reset(self, key: Array, context: Float[Array, " dim"]) -> EnvState:
         """Returns the mass at rest at (0, 3) m; deterministic, the key is not used."""
         context = self.context_space.clip(context)
         start = jnp.asarray(START, context.dtype)
-        no = jnp.asarray(False)
-        return EnvState(
-            physics=start,
-            observation=jnp.concatenate([start, context]),
-            reward=jnp.zeros((), context.dtype),
-            terminated=no,
-            truncated=no,
-            success=no,
-            context=context,
-            time_step=jnp.zeros((), jnp.int32),
-        )
+        return EnvState.start(start, jnp.concatenate([start, context]), context)
 
-    def step(self, key: Array, state: EnvState, action: Float[Array, "2"]) -> EnvState:
+    def dynamics(self, key: Array, state: EnvState, action: Float[Array, "2"]) -> EnvState:
         """Returns the state 0.1 s later: ten explicit Euler steps, stopped at the wall."""
-        force = jnp.clip(action, jnp.asarray(self.action_lower), jnp.asarray(self.action_upper))
-        acceleration = self.force_gain * force + self.noise_std * jax.random.normal(key, (SUBSTEPS, 2))
+        acceleration = self.force_gain * action + self.noise_std * jax.random.normal(key, (SUBSTEPS, 2))
         friction = state.context[2] if self.dimensions == 3 else jnp.zeros(())
         physics, crashed = _integrate(state.physics, acceleration, friction, state.context)
-
-        time_step = state.time_step + 1
         distance = jnp.linalg.norm(physics[::2] - jnp.asarray(GOAL, physics.dtype))
-        truncated = ~crashed & (time_step >= self.horizon)
         return dataclasses.replace(
             state,
             physics=physics,
             observation=jnp.concatenate([physics, state.context]),
             reward=jnp.exp(-REWARD_SCALE * distance),
             terminated=crashed,
-            truncated=truncated,
-            success=truncated & (distance < SUCCESS_DISTANCE),
-            time_step=time_step,
+            success=~crashed & (distance < SUCCESS_DISTANCE),
         )
 
     def trace(self, state: EnvState) -> Float[Array, "2"]:
@@ -133,6 +100,9 @@ class PointMass(Env):
         """Returns the two halves of the wall."""
         left, right = context[0] - context[1] / 2, context[0] + context[1] / 2
         return [[(-POSITION_LIMIT, 0.0), (left, 0.0)], [(right, 0.0), (POSITION_LIMIT, 0.0)]]
+
+    def _gaussian(self, mean: tuple[float, ...], std: tuple[float, ...]) -> Gaussian:
+        return Gaussian.from_std(mean[: self.dimensions], std[: self.dimensions])
 
 
 def _integrate(
@@ -163,6 +133,3 @@ def _integrate(
     free = jnp.stack([x[-1], velocity[-1][0], y[-1], velocity[-1][1]])
     return jnp.where(crashed, jnp.stack([wall_x, *[jnp.zeros_like(wall_x)] * 3]), free), crashed
 
-
-for _dimensions in (3, 2):
-    register(f"point-mass-{_dimensions}d", functools.partial(PointMass, dimensions=_dimensions))

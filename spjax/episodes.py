@@ -27,6 +27,7 @@ class Episodes:
     length: Int[Array, " row"]  # control steps
     success: Bool[Array, " row"]
     ticket: Any  # the teacher's own note on the episode
+    fit: "ContextFit | None" = None  # of an agent that fits the contexts together with its policy
 
 
 @struct.dataclass
@@ -36,3 +37,12 @@ class Outcome:
     reward: Float[Array, ""]
     success: Bool[Array, ""]
     length: Int[Array, ""]  # control steps
+
+
+@struct.dataclass
+class ContextFit:
+    """The context distribution that an agent fitted together with its policy, and how."""
+
+    distribution: Any  # a distribution over contexts
+    alpha: Float[Array, ""]  # weight of the KL divergence to the target
+    kl_to_target: Float[Array, ""]  # before the fit, nats

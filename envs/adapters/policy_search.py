@@ -8,18 +8,24 @@ and a rollout is one episode. With 21 hidden units this gives the paper's 168 an
 """
 
 import dataclasses
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from flax import struct
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from spjax import envs
-from spjax.contexts import ContextSpace
+from spjax.catalogue import part
+from spjax.contexts import ContextDistribution, ContextSpace, Gaussian
 from spjax.envs.base import Env, EnvState
-from spjax.envs.episodic import Covariance, EpisodicTask, diagonal
+from spjax.envs.episodic import EpisodicTask
+from spjax.envs.point_mass import PointMass
 from spjax.episodes import Outcome
+from spjax.settings import setting
+
+if TYPE_CHECKING:
+    from spjax.envs.physics import Scene
 
 
 class _Episode(NamedTuple):
@@ -28,109 +34,109 @@ class _Episode(NamedTuple):
     ended: Bool[Array, ""]
 
 
-@dataclasses.dataclass(frozen=True)
+@part("task", "policy-search")
+@struct.dataclass
 class PolicySearch(EpisodicTask):
-    """The step-based task of a name, of which the whole policy is searched for."""
+    """A step-based task, of which the whole policy is searched for."""
 
-    env_name: str
-    hidden: int = 21  # tanh units
-    output: Literal["linear", "tanh"] = "linear"  # "tanh" spans the bounds of the action; "linear" is clipped to them
-    discount: float = 0.95  # of the rewards, per control step; 1 sums them
-
-    def __post_init__(self) -> None:
-        if self.hidden < 1:
-            raise ValueError(f"env.hidden must be at least 1, got {self.hidden}")
-        if self.output not in ("linear", "tanh"):
-            raise ValueError(f'env.output must be "linear" or "tanh", got {self.output!r}')
-        if not 0 < self.discount <= 1:
-            raise ValueError(f"env.discount must lie in (0, 1], got {self.discount}")
-        if not isinstance(envs.make(self.env_name), Env):
-            raise ValueError(f"policies are searched for in step-based tasks, and {self.env_name!r} is an episodic one")
+    of: Env = setting(PointMass(), help="the step-based task")
+    hidden: int = setting(21, static=True, least=1, unit="units", help="of the network, tanh")
+    output: Literal["linear", "tanh"] = setting(
+        "linear", static=True, help="tanh spans the bounds of the action; linear is clipped to them"
+    )
+    discount: float = setting(0.95, above=0, most=1, help="of the rewards, a control step; 1 sums them")
 
     @property
-    def env(self) -> Env:
-        """The step-based task."""
-        return envs.make(self.env_name)
+    def name(self) -> str:
+        """That of the step-based task."""
+        return self.of.name
 
     @property
     def compiler_options(self) -> dict[str, bool]:
         """As of the step-based task."""
-        return self.env.compiler_options
+        return self.of.compiler_options
 
     def share_cores(self, count: int) -> None:
         """Leaves an equal part of the cores to each of that many programs."""
-        self.env.share_cores(count)
+        self.of.share_cores(count)
 
     @property
-    def name(self) -> str:  # type: ignore[override]
-        """The registered name of the step-based task."""
-        return self.env.name
-
-    @property
-    def horizon(self) -> int:  # type: ignore[override]
+    def horizon(self) -> int:
         """Control steps of an episode at most."""
-        return self.env.horizon
+        return self.of.horizon
 
     @property
-    def control_period(self) -> float:  # type: ignore[override]
+    def control_period(self) -> float:
         """Seconds."""
-        return self.env.control_period
+        return self.of.control_period
 
     @property
-    def context_space(self) -> ContextSpace:  # type: ignore[override]
+    def context_space(self) -> ContextSpace:
         """As in the step-based task, as are all distributions and pictures."""
-        return self.env.context_space
+        return self.of.context_space
 
     @property
-    def initial_mean(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Mean of the published initial context distribution."""
-        return self.env.initial_mean
+    def initial(self) -> ContextDistribution:
+        """The initial distribution of the step-based task; what lies outside of the bounds is drawn again."""
+        return _redrawn(self.of.initial)
 
     @property
-    def target_mean(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Mean of the published target distribution."""
-        return self.env.target_mean
+    def target(self) -> ContextDistribution:
+        """The target distribution of the step-based task; what lies outside of the bounds is drawn again."""
+        return _redrawn(self.of.target)
 
     @property
-    def initial_covariance(self) -> Covariance:  # type: ignore[override]
-        """Covariance of the published initial context distribution."""
-        return diagonal(*(std**2 for std in self.env.initial_std))
-
-    @property
-    def target_covariance(self) -> Covariance:  # type: ignore[override]
-        """Covariance of the published target distribution."""
-        return diagonal(*(std**2 for std in self.env.target_std))
-
-    @property
-    def goal(self) -> tuple[float, float] | None:  # type: ignore[override]
+    def goal(self) -> tuple[float, float] | None:
         """The point to mark in pictures of trajectories."""
-        return self.env.goal
+        return self.of.goal
 
     @property
-    def plane(self) -> tuple[str, str]:  # type: ignore[override]
+    def plane(self) -> tuple[str, str]:
         """The axes of pictures of trajectories."""
-        return self.env.plane
+        return self.of.plane
 
     @property
-    def scenery_name(self) -> str:  # type: ignore[override]
+    def scenery_name(self) -> str:
         """What their polylines are."""
-        return self.env.scenery_name
+        return self.of.scenery_name
 
     @property
-    def parameter_lower(self) -> tuple[float, ...]:  # type: ignore[override]
+    def ends(self) -> tuple[str, str]:
+        """What films call an episode's end."""
+        return self.of.ends
+
+    @property
+    def trail(self) -> str | None:
+        """The geom whose way films in space show."""
+        return self.of.trail
+
+    @property
+    def parameter_lower(self) -> tuple[float, ...]:
         """The weights are not bounded."""
-        size = self.hidden * (self.env.observation_size + len(self.env.action_lower))
+        size = self.hidden * (self.of.observation_size + len(self.of.action_lower))
         return (-float("inf"),) * size
 
     @property
-    def parameter_upper(self) -> tuple[float, ...]:  # type: ignore[override]
+    def parameter_upper(self) -> tuple[float, ...]:
         """As `parameter_lower`."""
         return tuple(-bound for bound in self.parameter_lower)
 
     @property
-    def parameter_std(self) -> tuple[float, ...]:  # type: ignore[override]
+    def parameter_std(self) -> tuple[float, ...]:
         """The published initial distribution of the weights is N(0, I)."""
         return (1.0,) * self.parameter_size
+
+    def scenery(self, context: tuple[float, ...]) -> list[list[tuple[float, float]]]:
+        """Returns the polylines of the step-based task."""
+        return self.of.scenery(context)
+
+    def physics_scene(self) -> "Scene | None":
+        """Returns the scene of the step-based task."""
+        return self.of.physics_scene()
+
+    def mark(self, context: tuple[float, ...]) -> tuple[float, float, float] | None:
+        """Returns the point that films mark."""
+        return self.of.mark(context)
 
     def act(
         self, theta: Float[Array, " parameter"], observation: Float[Array, " observation"]
@@ -141,7 +147,7 @@ class PolicySearch(EpisodicTask):
         output = theta[inputs:].reshape(-1, self.hidden) @ activations
         if self.output == "linear":
             return output
-        lower, upper = jnp.asarray(self.env.action_lower), jnp.asarray(self.env.action_upper)
+        lower, upper = jnp.asarray(self.of.action_lower), jnp.asarray(self.of.action_upper)
         return (lower + upper) / 2 + (upper - lower) / 2 * jnp.tanh(output)
 
     def rollout(self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]) -> Outcome:
@@ -149,26 +155,24 @@ class PolicySearch(EpisodicTask):
         episode, _ = self._run(key, theta, context)
         return Outcome(reward=episode.total, success=episode.state.success, length=episode.state.time_step)
 
-    def trace(
-        self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]
-    ) -> Float[Array, "time 2"]:
-        """Returns the points of the plane after 0, 1, ... horizon control steps; after the end the last one."""
-        _, path = self._run(key, theta, context)
-        return path
+    def states(self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]) -> EnvState:
+        """Returns the states after 0, 1, ... horizon control steps; after the end the last one."""
+        _, states = self._run(key, theta, context)
+        return states
 
-    def scenery(self, context: tuple[float, ...]) -> list[list[tuple[float, float]]]:
-        """Returns the polylines of the step-based task."""
-        return self.env.scenery(context)
+    def trace(self, state: EnvState) -> Float[Array, "2"]:
+        """Returns the point of the step-based task."""
+        return self.of.trace(state)
 
     def _run(
         self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]
-    ) -> tuple[_Episode, Float[Array, "time 2"]]:
-        """Returns the episode at its end, and the points of its path."""
-        env = self.env
+    ) -> tuple[_Episode, EnvState]:
+        """Returns the episode at its end, and its states."""
+        env = self.of
         key_reset, key_steps = jax.random.split(key)
         start = env.reset(key_reset, context)
 
-        def control_step(episode: _Episode, time: Int[Array, ""]) -> tuple[_Episode, Float[Array, "2"]]:
+        def control_step(episode: _Episode, time: Int[Array, ""]) -> tuple[_Episode, EnvState]:
             action = self.act(theta, episode.state.observation)
             state = env.step(jax.random.fold_in(key_steps, time), episode.state, action)
             failed = ~(jnp.isfinite(state.reward) & jnp.isfinite(state.observation).all())
@@ -176,8 +180,13 @@ class PolicySearch(EpisodicTask):
             state = jax.tree.map(lambda new, old: jnp.where(failed, old, new), state, episode.state)
             after = _Episode(state, total, state.terminated | state.truncated | failed)
             episode = jax.tree.map(lambda new, old: jnp.where(episode.ended, old, new), after, episode)
-            return episode, env.trace(episode.state)
+            return episode, episode.state
 
         blank = _Episode(start, jnp.zeros_like(start.reward), jnp.asarray(False))
-        episode, path = lax.scan(control_step, blank, jnp.arange(env.horizon))
-        return episode, jnp.concatenate([env.trace(start)[None], path])
+        episode, later = lax.scan(control_step, blank, jnp.arange(env.horizon))
+        return episode, jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, later)
+
+
+def _redrawn(distribution: ContextDistribution) -> ContextDistribution:
+    is_gaussian = isinstance(distribution, Gaussian)
+    return dataclasses.replace(distribution, outside="redraw") if is_gaussian else distribution

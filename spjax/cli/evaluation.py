@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +17,11 @@ from spjax.cli.cache import keep_compiled_programs
 from spjax.cli.errors import UsageError
 from spjax.cli.flags import Group, parse
 from spjax.cli.report import say
+from spjax.cli.training import load_own, words
+from spjax.settings import Part, setting
 from spjax.training.config import RunConfig
-from spjax.training.experiment import Experiment, Outcome, RunState
+from spjax.training.collect import Outcome
+from spjax.training.experiment import Experiment, RunState
 from spjax.training.lanes import Lanes
 from spjax.training.program import Program
 from spjax.training.run_folder import read_config
@@ -28,13 +32,16 @@ MAX_EPISODES = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
-class EvaluateFlags:
+class EvaluateFlags(Part):
     """What to play."""
 
-    folder: Path  # the run folder
-    episodes: int = 50  # of each policy
-    context: tuple[float, ...] = ()  # of all episodes (default: drawn from the target distribution)
-    seed: int = 0  # of the episodes
+    kind: ClassVar[str] = "command"
+
+    folder: Path = setting(help="the run folder")
+    episodes: int = setting(50, help="of each policy")
+    context: tuple[float, ...] = setting((), help="of all episodes (default: drawn from the target distribution)")
+    seed: int = setting(0, help="of the episodes")
+    use: tuple[tuple[str, ...], ...] = setting((), help="accept the run's own files as they are now")
 
 
 def evaluate(args: Sequence[str]) -> None:
@@ -42,15 +49,16 @@ def evaluate(args: Sequence[str]) -> None:
     about = "Play new episodes with the newest policies of a run. The run folder stays as it is."
     values = parse("evaluate", about, [Group("", EvaluateFlags)], args)[""]
     folder, context = values["folder"], values["context"]
+    used = load_own(words(values["use"]))
     if not 1 <= values["episodes"] <= MAX_EPISODES:
         raise UsageError(f"--episodes must lie in [1, {MAX_EPISODES}], got {values['episodes']}")
     if not 0 <= values["seed"] < 2**32:
         raise UsageError(f"--seed must lie in [0, 2^32), got {values['seed']}")
-    space = read_config(folder).env.context_space
+    space = read_config(folder, used).task.context_space
     if context:
         space.check(context, "--context")
     keep_compiled_programs()
-    config, program, state = restore(folder)
+    config, program, state = restore(folder, used)
     outcome = _play(program, state, values["episodes"], context, values["seed"])
     where = space.describe(context) if context else "the target"
     console = Console()

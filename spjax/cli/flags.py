@@ -1,24 +1,23 @@
-"""Flags made from dataclasses: tyro splits the command line and writes the help, the comments of the fields are the help.
+"""Flags made from settings: tyro splits the command line and writes the help, the declarations of the settings are the help.
 
-tyro gets records that mirror the fields of the dataclasses instead of the dataclasses themselves. So every value is read by a
-function that knows its flag and can say in one sentence what is wrong, and the settings are built outside tyro, where what
-they object to is the caller's to report.
+tyro gets records that mirror the settings instead of the parts themselves. So every value is read by a function that knows
+its flag and can say in one sentence what is wrong, and the parts are built outside tyro, where what they object to is the
+caller's to report.
 """
 
 import dataclasses
-import difflib
-import inspect
-import re
 import types
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
+from spjax import catalogue, settings
 from spjax.cli.errors import UsageError
+from spjax.settings import Declared, Part
 
 # type -> one value in words, several in words, in the usage line
 _WORDS = {
@@ -29,40 +28,52 @@ _WORDS = {
 }
 
 _UNIONS = (types.UnionType, typing.Union)  # X | None; the latter where X is a Literal
+MISSING = dataclasses.MISSING
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """The flags of one dataclass. A field without a default is a positional argument."""
+    """The flags of one part or command. A setting of a command without a default is a positional argument."""
 
     prefix: str  # of the flags: "agent" makes --agent.learning-rate; "" for none
-    source: Any  # an instance, which has the defaults, or the dataclass itself
+    source: Part | type[Part]  # an instance, whose values are the defaults, or the class
     title: str = ""
-    hidden: frozenset[str] = frozenset()  # fields that have no flag
+    hidden: frozenset[str] = frozenset()  # settings that have no flag
+    choices: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)  # words of settings that are names
+
+    def declared(self) -> dict[str, Declared]:
+        """Returns the settings that have a flag."""
+        return {name: one for name, one in self.source.declared().items() if name not in self.hidden}
 
     def fields(self) -> list[tuple[str, Any, Any]]:
-        """Returns name, type and default (or MISSING) of each field that has a flag."""
-        is_class = isinstance(self.source, type)
-        hints = typing.get_type_hints(self.source if is_class else type(self.source))
-        return [
-            (field.name, hints[field.name], field.default if is_class else getattr(self.source, field.name))
-            for field in dataclasses.fields(self.source)
-            if field.name not in self.hidden
-        ]
+        """Returns name, type and default (or MISSING) of each setting that has a flag; parts go by their names."""
+        values = {} if isinstance(self.source, type) else self.source.settings()
+        found = []
+        for name, declared in self.declared().items():
+            default = values.get(name, declared.default)
+            hint = declared.hint
+            if name in self.choices:
+                hint = _literal(self.choices[name])
+            elif declared.kind is not None:
+                hint = _literal(catalogue.names(declared.kind))
+                is_part = isinstance(default, Part | type)
+                default = catalogue.name_of(default) if is_part else default
+            found.append((name, hint, default))
+        return found
 
     def flag(self, name: str) -> str:
-        """Returns the flag of a field."""
+        """Returns the flag of a setting."""
         return "--" + (f"{self.prefix}.{name}" if self.prefix else name).replace("_", "-")
 
 
 def parse(command: str, description: str, groups: Sequence[Group], args: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Returns the values of the fields of each group, by prefix; `--help` prints and exits.
+    """Returns the values of the settings of each group, by prefix; `--help` prints and exits.
 
     Raises:
         UsageError: an unknown flag, a list given in two parts, or a value of the wrong type.
     """
     _check_lists(groups, args)
-    names = {group.prefix: group.prefix or "options" for group in groups}
+    names = {group.prefix: f"group{number}" for number, group in enumerate(groups)}
     records = [
         (names[group.prefix], Annotated[_record(command, group), tyro.conf.arg(name=group.prefix)]) for group in groups
     ]
@@ -104,8 +115,12 @@ def read(what: str, hint: Any, tokens: Sequence[str]) -> Any:
 
 def suggest(name: str, known: Iterable[str], otherwise: str) -> str:
     """Returns the tail of an error message: the nearest known name, or something else."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
-    return f"did you mean {near[0]}?" if near else otherwise
+    near = settings.near_name(name, known, cutoff=0.7)
+    return f"did you mean {near}?" if near else otherwise
+
+
+def _literal(words: Sequence[str]) -> Any:
+    return Literal.__getitem__(tuple(words))
 
 
 def _check_lists(groups: Sequence[Group], args: Sequence[str]) -> None:
@@ -113,98 +128,124 @@ def _check_lists(groups: Sequence[Group], args: Sequence[str]) -> None:
     given = [token.partition("=")[0].replace("_", "-") for token in args]
     for group in groups:
         for name, hint, _ in group.fields():
-            element = _element(hint)
-            if element and not _element(element) and given.count(group.flag(name)) > 1:
+            if _element(hint) and not _is_appended(hint) and given.count(group.flag(name)) > 1:
                 raise UsageError(f"{group.flag(name)} is given twice; name all its values after one of them")
 
 
 def _record(command: str, group: Group) -> Any:
     """Returns a dataclass for tyro with the fields of the group."""
-    comments = _comments(group.source if isinstance(group.source, type) else type(group.source))
+    about = group.declared()
     fields: list[Any] = []
     for name, hint, default in group.fields():
-        positional = default is dataclasses.MISSING
-        shown = "" if positional or default in (None, ()) else None  # None: tyro shows the default
-        annotations: list[Any] = [tyro.conf.arg(help=comments.get(name), help_behavior_hint=shown)]
+        positional = default is MISSING and not group.prefix
+        shown = "" if positional or default in (None, (), MISSING) else None  # None: tyro shows the default
+        described = about[name].setting.describe()
+        annotations: list[Any] = [tyro.conf.arg(help=described, help_behavior_hint=shown)]
         if positional:
             annotations.append(tyro.conf.Positional)
-        inner = _element(hint)
-        if inner and _element(inner):
-            hint = tuple[Annotated[inner, _spec(group.flag(name), inner)], ...]
+        if _is_appended(hint):
+            words = _spec(group.flag(name), tuple[str, ...])
+            record_type: Any = tuple.__class_getitem__((Annotated[tuple[str, ...], words], ...))
             annotations.append(tyro.conf.UseAppendAction)
-        elif hint is not bool:  # which has no value: --name or --no-name
-            annotations.append(_spec(command if positional else group.flag(name), hint))
-        fields.append((name, Annotated[(hint, *annotations)], *([] if positional else [default])))
-    record = dataclasses.make_dataclass("Options", fields)
+        else:
+            record_type = hint
+            if hint is not bool:  # which has no value: --name or --no-name
+                annotations.append(_spec(command if positional else group.flag(name), hint))
+        fields.append((name, Annotated[(record_type, *annotations)], *([] if default is MISSING else [default])))
+    record = dataclasses.make_dataclass("Options", fields, kw_only=True)
     record.__doc__ = group.title
     return record
 
 
-def _spec(what: str, hint: Any) -> PrimitiveConstructorSpec:
+def _spec(what: str, hint: Any) -> PrimitiveConstructorSpec[Any]:
     """Returns how tyro reads one flag: all its tokens, by `read`."""
     return PrimitiveConstructorSpec(
         nargs="*",
         metavar=_metavar(hint),
         instance_from_str=lambda tokens: read(what, hint, tokens),
         is_instance=lambda value: True,
-        str_from_instance=lambda value: _spelled(value).split(" "),
+        str_from_instance=lambda value: spelled(value).split(" "),
     )
 
 
 def _convert(hint: Any, tokens: Sequence[str]) -> Any:
+    if _is_union(hint):
+        if list(tokens) == ["None"]:
+            return None
+        return _convert(_fitting(hint, tokens), tokens)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in _UNIONS:
-        return None if list(tokens) == ["None"] else _convert(arguments[0], tokens)
     if origin is tuple:
         if not tokens:
             raise ValueError
-        return tuple(_convert(arguments[0], [token]) for token in tokens)
+        rows = typing.get_origin(arguments[0]) is tuple  # of a matrix: 1:0 0:1
+        return tuple(_convert(arguments[0], token.split(":") if rows else [token]) for token in tokens)
     (token,) = tokens
-    if origin is Literal and token not in arguments:
-        raise ValueError
-    return token if origin is Literal else hint(token)
+    if origin is Literal:
+        (word,) = [word for word in arguments if str(word) == token]
+        return word
+    if hint is bool:
+        return {"True": True, "False": False}[token] if token in ("True", "False") else _fail()
+    return hint(token)
+
+
+def _fail() -> bool:
+    raise ValueError
+
+
+def _fitting(hint: Any, tokens: Sequence[str]) -> Any:
+    """Returns the type of a union that so many tokens spell: a number, or several."""
+    choices = [choice for choice in typing.get_args(hint) if choice is not type(None)]
+    several = [choice for choice in choices if typing.get_origin(choice) is tuple]
+    single = [choice for choice in choices if typing.get_origin(choice) is not tuple]
+    return several[0] if several and (len(tokens) != 1 or not single) else single[0]
 
 
 def _expected(hint: Any) -> str:
     """Returns in words what values a type has."""
+    if _is_union(hint):
+        return " or ".join(_expected(choice) for choice in typing.get_args(hint) if choice is not type(None))
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return " or ".join(map(repr, arguments))
     if origin is tuple:
-        return _WORDS[arguments[0]][1]
-    return _expected(arguments[0]) if origin in _UNIONS else _WORDS[hint][0]
+        return "rows of numbers, such as 1:0 0:1" if typing.get_origin(arguments[0]) else _WORDS[arguments[0]][1]
+    return "True or False" if hint is bool else _WORDS[hint][0]
 
 
 def _element(hint: Any) -> Any:
     """Returns the type of a list's values, None where it is no list."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in _UNIONS:
-        return _element(arguments[0])
-    return arguments[0] if origin is tuple else None
+    choices = typing.get_args(hint) if _is_union(hint) else (hint,)
+    for choice in choices:
+        if typing.get_origin(choice) is tuple:
+            return typing.get_args(choice)[0]
+    return None
+
+
+def _is_appended(hint: Any) -> bool:
+    """Says whether a flag may be repeated, each with several words."""
+    return hint == tuple[tuple[str, ...], ...]
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in _UNIONS
 
 
 def _metavar(hint: Any) -> str:
+    if _is_union(hint):
+        return "|".join(_metavar(choice) for choice in typing.get_args(hint) if choice is not type(None))
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
-        return "{" + ",".join(arguments) + "}"
+        return "{" + ",".join(map(str, arguments)) + "}"
     if origin is tuple:
-        return f"{_metavar(arguments[0])} ..."
-    return _metavar(arguments[0]) if origin in _UNIONS else _WORDS[hint][2]
+        return "ROW ..." if typing.get_origin(arguments[0]) else f"{_metavar(arguments[0])} ..."
+    return "BOOL" if hint is bool else _WORDS[hint][2]
 
 
-def _spelled(value: Any) -> str:
+def spelled(value: Any) -> str:
     """Returns a value as it would be typed."""
     if isinstance(value, tuple):
-        return " ".join(map(_spelled, value))
+        return " ".join(":".join(map(spelled, row)) if isinstance(row, tuple) else spelled(row) for row in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _comments(cls: type) -> dict[str, str]:
-    """Returns the comment at the end of each field's line."""
-    found: dict[str, str] = {}
-    for owner in reversed([base for base in cls.__mro__ if dataclasses.is_dataclass(base)]):
-        found |= dict(re.findall(r"^    (\w+): .*?  # (.+)$", inspect.getsource(owner), re.MULTILINE))
-    return found
 
 
 def _unknown(command: str, groups: Sequence[Group], token: str) -> str:
@@ -212,10 +253,14 @@ def _unknown(command: str, groups: Sequence[Group], token: str) -> str:
         return f"unexpected argument {token!r}; see spjax {command} --help"
     name = token.partition("=")[0].replace("_", "-")
     known = [group.flag(field) for group in groups for field, _, _ in group.fields()]
-    same_setting = [flag for flag in known if _setting(flag) == _setting(name)]
-    tail = f"did you mean {same_setting[0]}?" if same_setting else suggest(name, known, f"see spjax {command} --help")
-    return f"unknown flag {name}; {tail}"
+    return f"unknown flag {name}; {_nearest_flag(name, known, command)}"
 
 
-def _setting(flag: str) -> str:
-    return flag.removeprefix("--").rpartition(".")[2]
+def _nearest_flag(name: str, known: Sequence[str], command: str) -> str:
+    last = name.removeprefix("--").rpartition(".")[2]
+    same = [flag for flag in known if flag.removeprefix("--").rpartition(".")[2] == last]
+    if same:
+        return f"did you mean {same[0]}?"
+    return suggest(name.removeprefix("--"), [flag.removeprefix("--") for flag in known], "").replace(
+        "did you mean ", "did you mean --"
+    ) or f"see spjax {command} --help"

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +15,11 @@ from spjax.cli.cache import keep_compiled_programs
 from spjax.cli.errors import Failure, UsageError
 from spjax.cli.flags import Group, parse, suggest
 from spjax.cli.report import say
+from spjax.cli.training import load_own, words
 from spjax.rendering import offscreen, page, plane, space, video
 from spjax.rendering.film import Film, end_text, task_text
-from spjax.rendering.record import episodes, record
+from spjax.rendering.record import episodes
+from spjax.settings import Part, setting
 from spjax.training.config import Lane, RunConfig
 from spjax.training.experiment import Experiment, RunState
 from spjax.training.run_folder import read_config
@@ -31,20 +33,25 @@ _STREAM = 2**31 - 4  # folded into the run's key
 
 
 @dataclasses.dataclass(frozen=True)
-class RenderFlags:
+class RenderFlags(Part):
     """What to film, and how."""
 
-    folder: Path  # the run folder
-    seed: int | None = None  # of the run: whose policy (default: the first)
-    setting: tuple[tuple[str, ...], ...] = ()  # of a sweep: NAME=VALUE (default: the first values)
-    context: tuple[float, ...] = ()  # of all episodes (default: drawn from the target distribution)
-    episodes: int = 1  # one after another in one film
-    draw: int = 0  # seed of what is random in the episodes
-    format: tuple[str, ...] = FORMATS  # mp4, gif, html
-    speed: float | None = None  # 1 is real time (default: slower where an episode is short)
-    camera: tuple[float, ...] = ()  # azimuth, elevation [degrees] and distance [m] of the start (default: the task's)
-    size: tuple[int, ...] = ()  # width and height of the mp4 in pixels, even; the gif has half of it
-    out: Path | None = None  # folder (default: RUN/videos)
+    kind: ClassVar[str] = "command"
+
+    folder: Path = setting(help="the run folder")
+    seed: int | None = setting(None, help="of the run: whose policy (default: the first)")
+    lane: tuple[tuple[str, ...], ...] = setting((), help="of a sweep: NAME=VALUE (default: the first values)")
+    context: tuple[float, ...] = setting((), help="of all episodes (default: drawn from the target distribution)")
+    episodes: int = setting(1, help="one after another in one film")
+    draw: int = setting(0, help="seed of what is random in the episodes")
+    format: tuple[str, ...] = setting(FORMATS, help="mp4, gif, html")
+    speed: float | None = setting(None, help="1 is real time (default: slower where an episode is short)")
+    camera: tuple[float, ...] = setting(
+        (), help="azimuth, elevation [degrees] and distance [m] of the start (default: the task's)"
+    )
+    size: tuple[int, ...] = setting((), help="width and height of the mp4 in pixels, even; the gif has half of it")
+    out: Path | None = setting(None, help="folder (default: RUN/videos)")
+    use: tuple[tuple[str, ...], ...] = setting((), help="accept the run's own files as they are now")
 
 
 def render(args: Sequence[str]) -> None:
@@ -52,11 +59,12 @@ def render(args: Sequence[str]) -> None:
     about = "Film new episodes of a run's newest policy: a video, a GIF and an interactive web page."
     how = parse("render", about, [Group("", RenderFlags)], args)[""]
     folder = how["folder"]
-    config = read_config(folder)
+    used = load_own(words(how["use"]))
+    config = read_config(folder, used)
     _check(how, config)
-    lane = chosen_lane(config, how["seed"], [text for texts in how["setting"] for text in texts])
+    lane = chosen_lane(config, how["seed"], [text for texts in how["lane"] for text in texts])
     keep_compiled_programs()
-    film = _film(folder, how, lane)
+    film = _film(folder, how, lane, used)
     console = Console()
     for number, episode in enumerate(film.episodes, 1):
         seconds = episode.length * film.env.control_period
@@ -123,7 +131,7 @@ def _check_setting(config: RunConfig, text: str) -> None:
     known = [f"{name}={setting_text(value)}" for name, values in config.over.items() for value in values]
     if text not in known:
         otherwise = f"the run has {', '.join(known)}" if known else "the run sweeps over nothing"
-        raise UsageError(f"unknown --setting {text!r}; {suggest(text, known, otherwise)}")
+        raise UsageError(f"unknown --lane {text!r}; {suggest(text, known, otherwise)}")
 
 
 def _check(how: dict[str, Any], config: RunConfig) -> None:
@@ -139,7 +147,7 @@ def _check(how: dict[str, Any], config: RunConfig) -> None:
     _check_size(how["size"])
     _check_camera(how["camera"], config)
     if how["context"]:
-        config.env.context_space.check(how["context"], "--context")
+        config.task.context_space.check(how["context"], "--context")
 
 
 def _check_size(size: tuple[int, ...]) -> None:
@@ -150,17 +158,17 @@ def _check_size(size: tuple[int, ...]) -> None:
 def _check_camera(camera: tuple[float, ...], config: RunConfig) -> None:
     if not camera:
         return
-    if config.env.physics_scene() is None:
-        raise UsageError(f"--camera is for tasks in space; {config.env.name} is drawn in the plane")
+    if config.task.physics_scene() is None:
+        raise UsageError(f"--camera is for tasks in space; {config.task.name} is drawn in the plane")
     if len(camera) > 3 or not all(-360 <= number <= 360 for number in camera):
         raise UsageError("--camera needs azimuth, elevation and distance, or the first of them")
     if len(camera) > 2 and camera[2] <= 0:
         raise UsageError(f"--camera needs a positive distance, got {camera[2]:g}")
 
 
-def _film(folder: Path, how: dict[str, Any], lane: int) -> Film:
+def _film(folder: Path, how: dict[str, Any], lane: int, used: bool) -> Film:
     """Returns the film of new episodes of one lane."""
-    config, program, states = restore(folder)
+    config, program, states = restore(folder, used)
 
     def play(experiment: Experiment, state: RunState) -> tuple[Any, Float[Array, "time episode 2"], Any]:
         key = jax.random.fold_in(jax.random.fold_in(state.key, _STREAM), how["draw"])
@@ -169,12 +177,13 @@ def _film(folder: Path, how: dict[str, Any], lane: int) -> Film:
             contexts = jnp.tile(jnp.asarray(how["context"]), (how["episodes"], 1))
         else:
             contexts = experiment.target_contexts(key_contexts, how["episodes"])
-        return *record(experiment, state, key_play, contexts), jnp.asarray(experiment.discount)
+        played = experiment.states(state, key_play, contexts)
+        return played, jax.vmap(jax.vmap(experiment.task.trace))(played), jnp.asarray(experiment.discount)
 
     recorded = program.to_host(program.on_lanes(play, states))
     own_states, paths, discount = jax.tree.map(lambda leaf: leaf[lane], recorded)
-    title = f"{config.env.name}, seed {config.lanes()[lane].seed}, iteration {program.iteration(states)}"
-    return Film(config.env, episodes(own_states, paths, float(discount)), title, how["speed"] or 0.0)
+    title = f"{config.task.name}, seed {config.lanes()[lane].seed}, iteration {program.iteration(states)}"
+    return Film(config.task, episodes(own_states, paths, float(discount)), title, how["speed"] or 0.0)
 
 
 def _name_parts(lane: Lane, context: tuple[float, ...]) -> list[str]:

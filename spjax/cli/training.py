@@ -3,25 +3,23 @@
 import contextlib
 import dataclasses
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar
 
-from spjax import envs
+from spjax import catalogue, settings
 from spjax.cli.cache import keep_compiled_programs
 from spjax.cli.errors import Failure, UsageError, run_continues
 from spjax.cli.flags import Group, parse, read, value_of
 from spjax.cli.report import report
-from spjax.envs.adapters.policy_search import PolicySearch
-from spjax.presets import STARTS, preset, starts_of
-from spjax.teachers.gaussian_curriculum import GaussianCurriculum
+from spjax.presets.base import VARIANTS, preset, table_of
+from spjax.settings import Part, Value, setting
 from spjax.training import train as training
-from spjax.training.config import AGENTS, TEACHER_NAMES, VARIANTS, RunConfig, Setting, traced_settings
+from spjax.training.config import PARTS, RunConfig
 
 MAX_SEEDS = 100_000
 _SHOWN = "point-mass-3d"  # whose settings `spjax train --help` shows
-_AIMS = frozenset({"target_mean", "target_std"})  # the run's flags, which set the teacher's too
-_ORIGINS = {"initial_mean": "target_mean", "initial_std": "target_std"}  # of a teacher that starts at the target
+_TITLES = {"task": "Task", "agent": "Agent", "teacher": "Curriculum"}
 _ABOUT = {
     "train": "Train every seed of one experiment and draw its pictures.",
     "sweep": "Train a grid of settings, each with every seed, in one compiled program, and draw the pictures.",
@@ -29,39 +27,45 @@ _ABOUT = {
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainFlags:
+class TrainFlags(Part):
     """What a run is, beside the settings of its parts."""
 
-    agent: Literal[tuple(AGENTS)] = "ppo"  # learner; chooses the flags --agent.*
-    teacher: Literal[TEACHER_NAMES] = "self-paced"  # who chooses the tasks; chooses the flags --teacher.*
-    variant: Literal[VARIANTS] = "published"  # of the preset: what gave the published results, or the printed text
-    start: Literal[STARTS] = "initial"  # distribution of contexts that a self-paced teacher or GoalGAN starts from
-    hold_position: bool = False  # clone the policy to the zero action before training, or do not
-    seeds: str = "1"  # N for the seeds 1 to N, or a list: 3,5,8 (a single one: 5,)
-    iterations: int = 0  # of the learner
-    evaluate_every: int = 0  # iterations between evaluations, each of which is also a checkpoint
-    evaluation_episodes: int = 0  # of each seed in one evaluation
-    target_mean: tuple[float, ...] = ()  # tasks to learn and to be measured on, context units
-    target_std: tuple[float, ...] = ()  # of the same tasks, context units
-    out: Path | None = None  # run folder (default: runs/ENV-AGENT-TEACHER, with a number if it exists)
-    quiet: bool = False  # show no progress
-    plots: bool = True  # draw the pictures, or do not
+    kind: ClassVar[str] = "command"
+
+    agent: str = setting("ppo", help="who learns; chooses the flags --agent.*")
+    teacher: str = setting("self-paced", help="who chooses the tasks; chooses the flags --teacher.*")
+    variant: str = setting("published", help="of the preset: what gave the published results, or the printed text")
+    start: str = setting("initial", help="distribution of contexts that a teacher that moves starts from")
+    hold_position: bool = setting(False, help="clone the policy to the zero action before training, or do not")
+    seeds: str = setting("1", help="N for the seeds 1 to N, or a list: 3,5,8 (a single one: 5,)")
+    iterations: int = setting(0, help="of the agent")
+    evaluate_every: int = setting(0, help="iterations between evaluations, each of which is also a checkpoint")
+    evaluation_episodes: int = setting(0, help="of each seed in one evaluation")
+    use: tuple[tuple[str, ...], ...] = setting((), help="files or modules with parts of your own")
+    out: Path | None = setting(None, help="run folder (default: runs/TASK-AGENT-TEACHER, with a number if it exists)")
+    quiet: bool = setting(False, help="show no progress")
+    plots: bool = setting(True, help="draw the pictures, or do not")
 
 
 @dataclasses.dataclass(frozen=True)
 class SweepFlags(TrainFlags):
     """The same for a grid of settings."""
 
-    over: tuple[tuple[str, ...], ...] = ()  # agent.SETTING=VALUE,VALUE or teacher.SETTING=...; several numbers: 0.2:0.1
+    over: tuple[tuple[str, ...], ...] = setting(
+        (), help="PART.SETTING=VALUE,VALUE for task, agent or teacher; several numbers: 0.2:0.1"
+    )
 
 
 @dataclasses.dataclass(frozen=True)
-class ResumeFlags:
+class ResumeFlags(Part):
     """How to show a run that goes on."""
 
-    folder: Path  # the run folder
-    quiet: bool = False  # show no progress
-    plots: bool = True  # draw the pictures, or do not
+    kind: ClassVar[str] = "command"
+
+    folder: Path = setting(help="the run folder")
+    use: tuple[tuple[str, ...], ...] = setting((), help="accept the run's own files as they are now")
+    quiet: bool = setting(False, help="show no progress")
+    plots: bool = setting(True, help="draw the pictures, or do not")
 
 
 def train(args: Sequence[str]) -> None:
@@ -76,33 +80,62 @@ def sweep(args: Sequence[str]) -> None:
 
 def resume(args: Sequence[str]) -> None:
     """Continues a run from its newest checkpoint; its settings cannot be changed."""
-    fixed = {field.name for field in dataclasses.fields(SweepFlags)} - {"quiet", "plots"}
+    fixed = {field.name for field in dataclasses.fields(SweepFlags)} - {"quiet", "plots", "use"}
     for token in args:
         name = token.partition("=")[0].removeprefix("--").replace("-", "_")
         if token.startswith("--") and ("." in name or name in fixed):
             raise UsageError(f"a run's settings are fixed; start a new run to change {name}")
     values = parse("resume", "Continue a run from its newest checkpoint.", [Group("", ResumeFlags)], args)[""]
-    folder = values["folder"]
-    _train(folder, values["plots"], lambda: training.resume(folder, progress=not values["quiet"]))
+    folder, used = values["folder"], load_own(words(values["use"]))
+    _train(folder, values["plots"], lambda: training.resume(folder, progress=not values["quiet"], accept_changes=used))
+
+
+def load_own(files: Sequence[str]) -> bool:
+    """Loads files and modules of the user's; says whether there were any."""
+    for where in files:
+        catalogue.use(where)
+    return bool(files)
+
+
+def words(groups: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the words of a flag that may be repeated."""
+    return [word for group in groups for word in group]
+
+
+def uses_of(args: Sequence[str]) -> list[str]:
+    """Returns what --use names in raw arguments, before anything is parsed."""
+    found: list[str] = []
+    taking = False
+    for token in args:
+        name, equals, value = token.partition("=")
+        if token.startswith("--"):
+            taking = name == "--use"
+            found += [value] if taking and equals else []
+        elif taking:
+            found.append(token)
+    return found
 
 
 def _start(command: str, flags: type[TrainFlags], args: Sequence[str]) -> None:
+    load_own(uses_of(args))
     shown = command
     if args and not args[0].startswith("-"):
         shown, name, args = f"{command} {args[0]}", args[0], args[1:]
     elif {"-h", "--help"} & set(args):
-        shown, name = f"{command} ENV", _SHOWN
+        shown, name = f"{command} TASK", _SHOWN
     else:
-        raise UsageError(f"{command} needs an environment first: {' or '.join(envs.names())}")
+        raise UsageError(f"{command} needs a task first: {' or '.join(catalogue.names('task'))}")
     config, how = _configure(command, shown, flags, name, args)
     config.check()
+    free = how["out"] is None
     folder = how["out"] or _free_folder(config)
     line = shlex.join(["spjax", command, name, *args])
     try:
         _train(folder, how["plots"], lambda: training.train(config, folder, progress=not how["quiet"], command=line))
     finally:
-        with contextlib.suppress(OSError):
-            folder.rmdir()  # empty, where nothing began
+        if free:
+            with contextlib.suppress(OSError):
+                folder.rmdir()  # empty, where nothing began
 
 
 def _train(folder: Path, plots: bool, run: Callable[[], Path]) -> None:
@@ -119,81 +152,116 @@ def _configure(
     command: str, shown: str, flags: type[TrainFlags], name: str, args: Sequence[str]
 ) -> tuple[RunConfig, dict[str, Any]]:
     """Returns what to run and the flags that say how to show it; unknown names are refused before anything is parsed."""
-    starts = starts_of(name)
-    from_where = value_of(args, "--start") or starts[0]
     base = preset(
         name,
         value_of(args, "--agent"),
         value_of(args, "--teacher"),
         value_of(args, "--teacher.schedule"),
-        value_of(args, "--variant") or flags.variant,
-        from_where,
+        value_of(args, "--variant") or flags().variant,
+        value_of(args, "--start"),
+    ).resolved
+    chosen = {part: _with_chosen_parts(part, getattr(base, part), args) for part in PARTS}
+    run = Group("", _defaults(flags, base, name), choices=_choices(name))
+    groups = [run, *(group for part in PARTS for group in _groups(part, chosen[part]))]
+    about = _ABOUT[command] + (f" The settings below are those of {name}." if shown.endswith("TASK") else "")
+    values = parse(shown, about, groups, args)
+    how = values[""]
+    config = dataclasses.replace(
+        base,
+        **{part: _built(part, chosen[part], values) for part in PARTS},
+        seeds=_seeds(how["seeds"]),
+        num_iterations=how["iterations"],
+        evaluate_every=how["evaluate_every"],
+        evaluation_episodes=how["evaluation_episodes"],
+        hold_position=how["hold_position"],
     )
-    task: Any = base.env
-    mean, std = base.target
-    start = flags(
-        agent=base.agent_name,
-        teacher=base.teacher_name,
+    if command == "sweep":
+        config = dataclasses.replace(config, over=_over(words(how["over"]), config))
+    return config, how
+
+
+def _defaults(flags: type[TrainFlags], base: RunConfig, task: str) -> TrainFlags:
+    published = base.preset or {}
+    return flags(
+        agent=catalogue.name_of(base.agent),
+        teacher=catalogue.name_of(base.teacher),
+        start=published.get("start") or table_of(task).starts[0],
+        hold_position=base.hold_position,
         iterations=base.num_iterations,
         evaluate_every=base.evaluate_every,
         evaluation_episodes=base.evaluation_episodes,
-        target_mean=mean,
-        target_std=std,
-        start=starts[0],
-        hold_position=base.hold_position,
     )
-    told = _AIMS | (frozenset(_ORIGINS) if from_where == "target" else frozenset())
-    groups = [
-        Group("", start),
-        Group("env", task, f"Task {name}.", _told_by_name(task)),
-        Group("agent", base.agent, f"Learner {base.agent_name}. {_sweepable(base.agent)}", _nested(base.agent)),
-        Group("teacher", base.teacher, f"Curriculum {base.teacher_name}. {_sweepable(base.teacher)}", told),
-    ]
-    about = _ABOUT[command] + (f" The settings below are those of {name}." if shown.endswith("ENV") else "")
-    values = parse(shown, about, groups, args)
-    run = values[""]
-    aims = {field: run[field] for field in _AIMS if hasattr(base.teacher, field)}
-    if from_where == "target" and isinstance(base.teacher, GaussianCurriculum):
-        aims |= {field: run[aim] for field, aim in _ORIGINS.items()}
-    config = dataclasses.replace(
-        base,
-        env=dataclasses.replace(task, **values["env"]),
-        agent=dataclasses.replace(base.agent, **values["agent"]),
-        teacher=dataclasses.replace(base.teacher, **values["teacher"], **aims),
-        target_mean=run["target_mean"],
-        target_std=run["target_std"],
-        seeds=_seeds(run["seeds"]),
-        over=_over([text for texts in run["over"] for text in texts], groups) if command == "sweep" else {},
-        num_iterations=run["iterations"],
-        evaluate_every=run["evaluate_every"],
-        evaluation_episodes=run["evaluation_episodes"],
-        hold_position=run["hold_position"],
-    )
-    return config, run
 
 
-def _sweepable(part: Any) -> str:
-    names = traced_settings(part)
-    return f"A sweep may vary {', '.join(names)}." if names else "It has no settings."
+def _choices(task: str) -> Mapping[str, Sequence[str]]:
+    return {
+        "agent": catalogue.names("agent"),
+        "teacher": catalogue.names("teacher"),
+        "variant": VARIANTS,
+        "start": ("initial", "target"),
+    }
 
 
-def _nested(part: Any) -> frozenset[str]:
-    """Returns the settings that are no numbers and words, which a flag cannot spell."""
-    fields = dataclasses.fields(part)
-    return frozenset(field.name for field in fields if dataclasses.is_dataclass(getattr(part, field.name)))
+def _with_chosen_parts(prefix: str, part: Part, args: Sequence[str]) -> Part | type[Part]:
+    """Returns the part with nested parts of other names in place where a flag names them, at their defaults."""
+    for name, declared in part.declared().items():
+        if declared.kind is None:
+            continue
+        path = f"{prefix}.{name}"
+        wanted = value_of(args, "--" + path.replace("_", "-"))
+        value = part.settings()[name]
+        if wanted is not None and not (isinstance(value, Part) and catalogue.name_of(value) == wanted):
+            value = _fresh(declared.kind, wanted)
+            part = part.changed(**{name: value})
+        if isinstance(value, Part):
+            part = part.changed(**{name: _with_chosen_parts(path, value, args)})
+    return part
 
 
-def _told_by_name(env: Any) -> frozenset[str]:
-    """Returns the settings that tell the registered environments of one kind apart."""
-    if isinstance(env, PolicySearch):
-        return frozenset({"env_name"})
-    kin = [other for other in map(envs.make, envs.names()) if type(other) is type(env)]
-    names = [field.name for field in dataclasses.fields(env)]
-    return frozenset(name for name in names if len({getattr(other, name) for other in kin}) > 1)
+def _fresh(kind: str, name: str) -> Part | type[Part]:
+    """Returns a part at its defaults; its class where some settings have none."""
+    entry = catalogue.find(kind, name)
+    cls: type[Part] = entry.cls
+    needed = [one for one in cls.declared().values() if one.default is dataclasses.MISSING]
+    return cls if needed else catalogue.make(kind, name)
+
+
+def _groups(prefix: str, part: Part | type[Part]) -> list[Group]:
+    """Returns the flags of a part, and those of the parts inside it."""
+    title, hidden = "", frozenset[str]()
+    if isinstance(part, Part):
+        name = catalogue.name_of(part)
+        hidden = frozenset(catalogue.entry_of(part).fixed)
+        title = f"{_TITLES.get(prefix, prefix)} {name}. {_sweepable(part)}"
+    groups = [Group(prefix, part, title, hidden)]
+    values = part.settings() if isinstance(part, Part) else {}
+    for name, value in values.items():
+        if isinstance(value, Part) or (isinstance(value, type) and issubclass(value, Part)):
+            groups += _groups(f"{prefix}.{name}", value)
+    return groups
+
+
+def _built(prefix: str, part: Part | type[Part], values: Mapping[str, Mapping[str, Any]]) -> Any:
+    """Returns the part with the values of its flags."""
+    given = values[prefix]
+    if isinstance(part, type):
+        return part.made(**given)
+    old, changes = part.settings(), {}
+    for name, value in given.items():
+        if f"{prefix}.{name}" in values:
+            changes[name] = _built(f"{prefix}.{name}", old[name], values)
+        elif value != old[name]:
+            changes[name] = value
+    return part.changed(**changes) if changes else part
+
+
+def _sweepable(part: Part) -> str:
+    names = [name for name in settings.traced(part) if "." not in name]
+    return f"A sweep may vary {', '.join(names)}." if names else ""
 
 
 def _seeds(text: str) -> tuple[int, ...]:
-    numbers = read("--seeds", tuple[int, ...], [part for part in text.split(",") if part])
+    numbers: tuple[int, ...] = read("--seeds", tuple[int, ...], [part for part in text.split(",") if part])
     if "," in text:
         return numbers
     if not 1 <= numbers[0] <= MAX_SEEDS:
@@ -201,17 +269,16 @@ def _seeds(text: str) -> tuple[int, ...]:
     return tuple(range(1, numbers[0] + 1))
 
 
-def _over(texts: Sequence[str], groups: Sequence[Group]) -> dict[str, tuple[Setting, ...]]:
+def _over(texts: Sequence[str], config: RunConfig) -> dict[str, tuple[Value, ...]]:
     """Returns the values of each swept setting; settings that cannot be swept are left for `RunConfig.check` to name."""
     if not texts:
         raise UsageError("sweep needs at least one --over, for example --over agent.learning_rate=1e-4,1e-3")
     hints = {
-        f"{group.prefix}.{name}": hint
-        for group in groups
-        for name, hint, _ in group.fields()
-        if group.prefix in ("agent", "teacher") and name in traced_settings(group.source)
+        f"{part}.{name}": declared.hint
+        for part in PARTS
+        for name, declared in settings.traced(getattr(config, part)).items()
     }
-    over: dict[str, tuple[Setting, ...]] = {}
+    over: dict[str, tuple[Value, ...]] = {}
     for text in texts:
         name, _, values = text.partition("=")
         name = name.replace("-", "_")
@@ -220,8 +287,6 @@ def _over(texts: Sequence[str], groups: Sequence[Group]) -> dict[str, tuple[Sett
         if name in over:
             raise UsageError(f"each setting may be swept once, got {name} twice")
         over[name] = tuple(_value(name, hints.get(name), value) for value in values.split(","))
-        if len(set(over[name])) < len(over[name]):
-            raise UsageError(f"each value may be given once, got {text!r}")
     return over
 
 
@@ -231,8 +296,9 @@ def _value(name: str, hint: Any, text: str) -> Any:
 
 def _free_folder(config: RunConfig) -> Path:
     """Makes the first folder below runs/ for this experiment that does not exist; processes that start together get two."""
-    parts = [config.env.name, config.agent_name, config.teacher_name, getattr(config.teacher, "schedule", None)]
-    name = "-".join(part for part in parts if part)
+    schedule = config.teacher.settings().get("schedule")
+    parts = [config.task.name, catalogue.name_of(config.agent), catalogue.name_of(config.teacher)]
+    name = "-".join([*parts, *([catalogue.name_of(schedule)] if isinstance(schedule, Part) else [])])
     runs = Path("runs")
     runs.mkdir(exist_ok=True)
     folder, number = runs / name, 1

@@ -3,7 +3,9 @@
 Full covariance, kept as its Cholesky factor. All functions are pure, differentiable and work under ``jit`` and ``vmap``.
 """
 
+import dataclasses
 from collections.abc import Sequence
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -12,28 +14,57 @@ from flax import struct
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from spjax.catalogue import part
+from spjax.contexts.base import ContextDistribution, Summary
+from spjax.contexts.space import ContextSpace
+from spjax.settings import Declared, Setting
 from spjax.solvers.linalg import solve_lower
 
 
+_DECLARED = {
+    one.name: one
+    for one in (
+        Declared("mean", tuple[float, ...], (), Setting(unit="context units", help="of each dimension")),
+        Declared(
+            "std", tuple[float, ...] | None, None, Setting(unit="context units", above=0, help="of independent dimensions")
+        ),
+        Declared(
+            "covariance",
+            tuple[tuple[float, ...], ...] | None,
+            None,
+            Setting(unit="squared context units", help="row by row, in place of std"),
+        ),
+        Declared(
+            "outside",
+            Literal["clip", "redraw"],
+            "clip",
+            Setting(static=True, help="what happens to draws outside of the bounds"),
+        ),
+    )
+}
+
+
+@part("distribution", "gaussian")
 @struct.dataclass
-class Gaussian:
+class Gaussian(ContextDistribution):
     """N(mean, chol @ chol.T) over contexts; a pytree, so it vmaps over seeds as it is."""
 
     mean: Float[Array, " dim"]  # context units
     chol: Float[Array, "dim dim"]  # lower triangular, positive diagonal, context units
+    outside: Literal["clip", "redraw"] = struct.field(pytree_node=False, default="clip")
 
     @classmethod
-    def from_std(cls, mean: ArrayLike | Sequence[ArrayLike], std: ArrayLike | Sequence[ArrayLike]) -> "Gaussian":
+    def from_std(cls, mean: ArrayLike | Sequence[ArrayLike], std: ArrayLike | Sequence[ArrayLike], outside: Literal["clip", "redraw"] = "clip") -> "Gaussian":
         """Returns the Gaussian with independent dimensions; ``std`` must be positive where it can be seen (outside jit)."""
         mean, std = jnp.asarray(mean, dtype=float), jnp.asarray(std, dtype=float)
         if mean.shape != std.shape or mean.ndim != 1:
             raise ValueError(f"mean and std must be vectors of one length, got shapes {mean.shape} and {std.shape}")
         if not isinstance(std, jax.core.Tracer) and not bool(jnp.all((std > 0) & jnp.isfinite(std))):
             raise ValueError(f"standard deviations must be positive and finite, got {np.asarray(std).tolist()}")
-        return cls(mean=mean, chol=jnp.diag(std))
+        return cls(mean=mean, chol=jnp.diag(std), outside=outside)
 
     @classmethod
-    def from_covariance(cls, mean: ArrayLike, covariance: ArrayLike) -> "Gaussian":
+    def from_covariance(cls, mean: ArrayLike, covariance: ArrayLike, outside: Literal["clip", "redraw"] = "clip") -> "Gaussian":
         """Returns the Gaussian with this covariance. Call it outside jit.
 
         Raises:
@@ -47,7 +78,45 @@ class Gaussian:
             chol = np.linalg.cholesky(covariance)
         except np.linalg.LinAlgError:
             raise ValueError(f"covariance is not positive definite: {covariance.tolist()}") from None
-        return cls(mean=jnp.asarray(mean, dtype=float), chol=jnp.asarray(chol, dtype=float))
+        return cls(mean=jnp.asarray(mean, dtype=float), chol=jnp.asarray(chol, dtype=float), outside=outside)
+
+    @classmethod
+    def declared(cls) -> dict[str, Declared]:
+        """Returns the settings: mean, and std or covariance."""
+        return _DECLARED
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the settings; the covariance where dimensions are correlated, else None, and the std."""
+        chol = np.asarray(self.chol)
+        independent = not np.tril(chol, -1).any()
+        return {
+            "mean": _shortest(self.mean),
+            "std": _shortest(np.diagonal(chol)) if independent else None,
+            "covariance": None if independent else tuple(map(_shortest, np.asarray(self.covariance))),
+            "outside": self.outside,
+        }
+
+    @classmethod
+    def made(cls, **values: Any) -> "Gaussian":
+        """Returns the Gaussian with these settings."""
+        outside = values.get("outside", "clip")
+        mean, std, covariance = values.get("mean", ()), values.get("std"), values.get("covariance")
+        if (std is None) == (covariance is None):
+            raise ValueError("a gaussian needs either std or covariance")
+        if covariance is not None:
+            return cls.from_covariance(mean, covariance, outside)
+        if len(mean) != len(std):
+            raise ValueError(f"a gaussian needs as many values of std as of mean, got {len(std)} and {len(mean)}")
+        return cls(np.asarray(mean, np.float32), np.diag(np.asarray(std, np.float32)), outside)
+
+    def changed(self, **values: Any) -> "Gaussian":
+        """Returns the Gaussian with other values of these settings; one of std and covariance replaces the other."""
+        old = self.settings()
+        if values.get("std") is not None:
+            old["covariance"] = None
+        if values.get("covariance") is not None:
+            old["std"] = None
+        return self.made(**{**old, **values})
 
     @property
     def covariance(self) -> Float[Array, "dim dim"]:
@@ -59,9 +128,33 @@ class Gaussian:
         """The marginal standard deviations, context units."""
         return jnp.sqrt((self.chol**2).sum(axis=1))
 
-    def sample(self, key: Array) -> Float[Array, " dim"]:
+    def sample(self, key: Array, space: ContextSpace | None = None) -> Float[Array, " dim"]:
         """Returns one draw, not clipped to any bounds; reparameterised, so differentiable in mean and chol."""
-        return self.mean + self.chol @ jax.random.normal(key, self.mean.shape, self.mean.dtype)
+        if space is not None and self.outside == "redraw":
+            return self.sample_many(key, space, 1)[0]
+        context = self.mean + self.chol @ jax.random.normal(key, self.mean.shape, self.mean.dtype)
+        return context if space is None else space.clip(context)
+
+    def sample_many(self, key: Array, space: ContextSpace | None, count: int) -> Float[Array, "count dim"]:
+        if space is None or self.outside == "clip":
+            return super().sample_many(key, space, count)
+        from spjax.agents.episodic.policy import sample_inside
+        means = jnp.broadcast_to(self.mean, (count, space.size))
+        return sample_inside(key, means, self.chol, space.lower, space.upper)
+
+    def summary(self) -> Summary:
+        return Summary(self.mean, self.std, self.covariance)
+
+    def kl_to(self, other: "Gaussian") -> Float[Array, ""]:
+        return kl_divergence(self, other)
+
+    def check(self, space: ContextSpace, what: str) -> None:
+        mean = np.asarray(self.mean)
+        space.check(mean.tolist(), f"{what}.mean")
+        std = np.asarray(self.std)
+        for name, value in zip(space.names, std, strict=True):
+            if not 0 < value < float("inf"):
+                raise ValueError(f"{what}.std of {name} must be positive and finite, got {value:g}")
 
     def log_prob(self, context: Float[Array, " dim"]) -> Float[Array, ""]:
         """Returns the log density in nats at one context."""
@@ -89,3 +182,8 @@ def _expm1_minus(x: Float[Array, " n"]) -> Float[Array, " n"]:
     near = jnp.where(small, x, 0.0)
     series = near**2 * (0.5 + near * (1 / 6 + near * (1 / 24 + near / 120)))
     return jnp.where(small, series, jnp.expm1(x) - x)
+
+
+def _shortest(numbers: Any) -> tuple[float, ...]:
+    """Returns the shortest decimals that are these numbers in their precision."""
+    return tuple(float(str(number)) for number in np.asarray(numbers))

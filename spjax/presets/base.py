@@ -1,36 +1,60 @@
 """Looks a published experiment up by names.
 
 Two variants exist where paper and published results differ: "published" (what the results most plausibly used, the default)
-and "article" (the printed text). Each file beside this one lists one environment's differences.
+and "article" (the printed text). A preset is a difference from the defaults of its parts; each file beside this one is the
+table of a task. A task without a table trains on the defaults.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from spjax import envs
-from spjax.presets import ball_catching, gate, point_mass, policy_search
-from spjax.training.config import AGENTS, TEACHER_NAMES, TEACHERS, VARIANTS, RunConfig, nearest, traced_settings
+from spjax import catalogue
+from spjax.agents.base import Agent
+from spjax.envs.base import Task
+from spjax.settings import Part, nearest, put
+from spjax.teachers.base import Teacher
+from spjax.training.config import RunConfig
 
-STARTS = ("initial", "target")  # distributions that a curriculum can start from
-SCHEDULES = ("proportion", "bound")  # of the self-paced teacher of step-based agents
+VARIANTS = ("published", "article")
 
-_STEP_BASED = ("ppo", "trpo", "sac")
-_POINT_MASS = {**dict.fromkeys(_STEP_BASED, point_mass.config), "sprl": policy_search.config}
-_BALL_CATCHING = dict.fromkeys(_STEP_BASED, ball_catching.config)
-_GATE = dict.fromkeys(("sprl", "creps", "cma-es"), gate.config)
+Settings = Mapping[str, Any]  # dotted name -> value
 
-# environment -> who builds the experiments of each agent, the default first; and those of STARTS that it has, the default first
-_EXPERIMENTS: dict[str, tuple[dict[str, Callable[..., RunConfig]], tuple[str, ...]]] = {
-    "point-mass-3d": (_POINT_MASS, point_mass.STARTS),
-    "point-mass-2d": (_POINT_MASS, point_mass.STARTS),
-    "ball-catching": (_BALL_CATCHING, ball_catching.STARTS),
-    "gate-precision": (_GATE, gate.STARTS),
-    "gate-global": (_GATE, gate.STARTS),
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """What a preset is looked up by."""
+
+    task: str
+    agent: str
+    teacher: str
+    schedule: str | None  # of teachers that have one
+    start: str | None  # of teachers that start somewhere
+    article: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """The published experiments of a task."""
+
+    agents: Mapping[str, Sequence[str]]  # agent -> its teachers; the defaults first
+    settings: Callable[[Names], Mapping[str, Settings]]  # "task", "agent", "teacher", "run" -> differences
+    starts: Sequence[str] = ("initial",)  # that were published, the default first
+    schedules: Sequence[str] = ("proportion", "bound")  # of teachers that have one, the default first
+
+
+_TABLES = {  # task -> module with `TABLE`
+    "point-mass-3d": "spjax.presets.point_mass",
+    "point-mass-2d": "spjax.presets.point_mass",
+    "ball-catching": "spjax.presets.ball_catching",
+    "gate-precision": "spjax.presets.gate",
+    "gate-global": "spjax.presets.gate",
 }
 
 
 def preset(
-    env: str,
+    task: str,
     agent: str | None = None,
     teacher: str | None = None,
     schedule: str | None = None,
@@ -40,68 +64,106 @@ def preset(
     """Returns a published experiment; change it with `dataclasses.replace`.
 
     Args:
-        env: environment name.
-        agent: learner name; None for the first that the environment has, "ppo" or, for episodic tasks, "sprl".
-        teacher: curriculum name; None for the first that the agent has, "self-paced" but for C-REPS and CMA-ES.
-        schedule: of the self-paced teacher, "proportion" (its default) or "bound"; None for the others.
+        task: its name.
+        agent: its name; None for the first that the task has, "ppo" or, for episodic tasks, "sprl".
+        teacher: its name; None for the first that the agent has.
+        schedule: name of the schedule, for teachers that have one; None for the first.
         variant: "published" or "article".
-        start: where the contexts of a self-paced teacher or GoalGAN start, at the "initial" or the "target" distribution;
-            None for the first that was published for this environment.
+        start: where the contexts of a teacher that moves start, at the "initial" or the "target" distribution; None for the
+            first that was published for this task.
 
     Raises:
         ValueError: an unknown name, the message has the nearest known one; or names that do not go together.
     """
-    envs.make(env)
-    builders, starts = _EXPERIMENTS[env]
-    agent = agent or next(iter(builders))
-    _check("agent", agent, AGENTS)
-    if agent not in builders:
-        raise ValueError(f"agent of {env} must be {' or '.join(builders)}, got {agent!r}")
-    teacher = teacher or next(iter(TEACHERS[agent]))
-    _check("teacher", teacher, TEACHER_NAMES)
-    if teacher not in TEACHERS[agent]:
-        raise ValueError(f"teacher of {agent} must be {' or '.join(TEACHERS[agent])}, got {teacher!r}")
-    _check("variant", variant, VARIANTS)
-    if _has_schedule(agent, teacher):
-        schedule = schedule or SCHEDULES[0]
-        _check("schedule", schedule, SCHEDULES)
-    elif schedule is not None:
-        raise ValueError(
-            f"only the self-paced teacher of {', '.join(_STEP_BASED)} has a schedule, "
-            f"got schedule {schedule!r} for {agent} with {teacher!r}"
-        )
-    start = start or starts[0]
-    if start not in starts:
-        raise ValueError(f"start of {env} must be {' or '.join(starts)}, got {start!r}")
-    return builders[agent](env, agent, teacher, schedule, variant, start)
-
-
-def starts_of(env: str) -> tuple[str, ...]:
-    """Returns the distributions that curricula of this environment can start from, the default first.
-
-    Raises:
-        ValueError: no such environment.
-    """
-    envs.make(env)
-    return _EXPERIMENTS[env][1]
+    if variant not in VARIANTS:
+        raise ValueError(f"unknown variant {variant!r}; {nearest(variant, VARIANTS)}")
+    made: Task = catalogue.make("task", task)
+    table = table_of(task)
+    agent = agent or next(iter(table.agents), _fitting_agent(made))
+    learner: Agent = catalogue.make("agent", agent)
+    if learner.collects == "rollouts" and made.collected == "slots":
+        made = catalogue.make("task", "policy-search", of=made)
+    teacher = teacher or next(iter(table.agents.get(agent, ())), _fitting_teacher(learner))
+    curriculum: Teacher = catalogue.make("teacher", teacher)
+    schedule = _chosen("schedule", schedule, curriculum, table.schedules)
+    start = _chosen("start", start, curriculum, table.starts)
+    names = Names(task, agent, teacher, schedule, start, variant == "article")
+    parts = _with_choices(made, learner, curriculum, schedule, start)
+    known = agent in table.agents and teacher in table.agents[agent]
+    differences = table.settings(names) if known else {}
+    for part, settings in differences.items():
+        for name, value in settings.items():
+            if part != "run":
+                parts[part] = put(parts[part], name, value)
+    config = RunConfig(
+        **parts,
+        **differences.get("run", {}),
+        preset={"schedule": schedule, "variant": variant, "start": start},
+    )
+    return _with_reference(config, names)
 
 
 def preset_names() -> list[tuple[str, str, str, str | None, str | None]]:
-    """Returns (env, agent, teacher, schedule, start) of every experiment that can be run; start None is the default."""
-    return [
-        (env, agent, teacher, schedule, start)
-        for env, (builders, starts) in _EXPERIMENTS.items()
-        for agent in builders
-        for teacher, kind in TEACHERS[agent].items()
-        for schedule in (SCHEDULES if _has_schedule(agent, teacher) else (None,))
-        for start in (None, *(starts[1:] if "initial_mean" in traced_settings(kind) else ()))
-    ]
+    """Returns (task, agent, teacher, schedule, start) of every experiment that can be run; start None is the default."""
+    found = []
+    for task in _TABLES:
+        table = table_of(task)
+        for agent, teachers in table.agents.items():
+            for teacher in teachers:
+                declared = catalogue.find("teacher", teacher).cls.declared()  # type: ignore[attr-defined]
+                schedules = table.schedules if _chooses(declared, "schedule", teacher) else (None,)
+                starts = (None, *(table.starts[1:] if "start" in declared else ()))
+                found += [(task, agent, teacher, schedule, start) for schedule in schedules for start in starts]
+    return found
 
 
-def _has_schedule(agent: str, teacher: str) -> bool:
-    return "schedule" in {field.name for field in dataclasses.fields(TEACHERS[agent][teacher])}
+def table_of(task: str) -> Table:
+    """Returns the published experiments of a task; an empty table where there are none."""
+    if task not in _TABLES:
+        return Table(agents={}, settings=lambda names: {})
+    table: Table = importlib.import_module(_TABLES[task]).TABLE
+    return table
 
 
-def _check(what: str, name: str, known: Iterable[str]) -> None:
-    if name not in known:
-        raise ValueError(f"unknown {what} {name!r}; {nearest(name, known)}")
+def _chooses(declared: Mapping[str, Any], what: str, teacher: str) -> bool:
+    return what in declared and teacher != "self-paced-joint"
+
+
+def _chosen(what: str, name: str | None, teacher: Teacher, published: Sequence[str]) -> str | None:
+    """Returns the name of the schedule or start that the teacher gets, None where it has none."""
+    declared = teacher.declared()
+    own = catalogue.name_of(teacher)
+    if what not in declared:
+        if name is not None:
+            raise ValueError(f"the teacher {own!r} has no {what}, got {name!r}")
+        return None
+    if name is None:
+        return published[0] if _chooses(declared, what, own) else None
+    if what == "schedule":
+        catalogue.find("schedule", name)
+    return name
+
+
+def _with_choices(
+    task: Task, agent: Agent, teacher: Teacher, schedule: str | None, start: str | None
+) -> dict[str, Any]:
+    chosen: Part = teacher
+    if schedule is not None and catalogue.name_of(chosen.settings()["schedule"]) != schedule:
+        chosen = put(chosen, "schedule", catalogue.make("schedule", schedule))
+    if start is not None:
+        chosen = put(chosen, "start", start)
+    return {"task": task, "agent": agent, "teacher": chosen}
+
+
+def _fitting_agent(task: Task) -> str:
+    return {"slots": "ppo", "rollouts": "sprl"}[task.collected]
+
+
+def _fitting_teacher(agent: Agent) -> str:
+    if agent.fits_contexts:
+        return "self-paced-joint"
+    return {"slots": "self-paced", "rollouts": "default"}[agent.collects]
+
+
+def _with_reference(config: RunConfig, names: Names) -> RunConfig:
+    return config

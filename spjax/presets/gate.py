@@ -17,14 +17,10 @@ generation of 12, and it has as many rollouts as the others; the paper has it in
 
 from typing import Any
 
-from spjax import envs
-from spjax.agents.episodic import CMAES, CREPS, SPRL, RadialBasis
-from spjax.envs.gate import Gate, Setting
-from spjax.teachers import SAGGRIAC, EpisodicGoalGAN
-from spjax.training.config import RunConfig
-from spjax.training.episodic import SelfPacedContexts, TargetContexts
+from spjax.agents.episodic.cma_es import population_size
+from spjax.agents.episodic.features import RadialBasis
+from spjax.presets.base import Names, Settings, Table
 
-STARTS = ("initial",)  # where the curricula start
 NUM_ITERATIONS = {"global": 600, "precision": 350}
 NUM_SAMPLES = 100  # rollouts an iteration
 BUFFER_SIZE = 10  # iterations
@@ -39,56 +35,70 @@ MAX_HISTORY = 100  # samples that a region's interest is computed from
 EVALUATE_EVERY = 10  # iterations of NUM_SAMPLES rollouts
 
 
-def config(env_name: str, agent: str, teacher: str, schedule: str | None, variant: str, start: str) -> RunConfig:
-    """Returns one experiment of the gate; the names are checked by `spjax.presets.preset`."""
-    article = variant == "article"
-    setting = envs.make(env_name).setting
-    task = Gate(setting, num_parameters=14 if article else 16)
-    learner = _learner(setting, agent, teacher, article)
-    total = (NUM_ITERATIONS[setting] + BUFFER_SIZE - 1) * NUM_SAMPLES
-    num_iterations = total // learner.num_rollouts(task) if agent == "cma-es" else NUM_ITERATIONS[setting]
-    return RunConfig(
-        env=task,
-        agent=learner,
-        teacher=_teacher(task, agent, teacher, article),
-        agent_name=agent,
-        teacher_name=teacher,
-        variant=variant,
-        num_iterations=num_iterations,
-        evaluate_every=EVALUATE_EVERY * NUM_SAMPLES // learner.num_rollouts(task),
-        evaluation_episodes=100,
-    )
+PARAMETERS = {"published": 16, "article": 14}
 
 
-def _learner(setting: Setting, agent: str, teacher: str, article: bool) -> Any:
-    if agent == "cma-es":
-        return CMAES()
-    shared: dict[str, Any] = {
-        "max_kl": MAX_KL[setting],
-        "value_features": RadialBasis((-5.0, 0.1), (5.0, WIDEST_CENTRE[setting]), (10, 5), (0.6, 150.0)),
+def settings(names: Names) -> dict[str, Settings]:
+    """Returns what differs from the defaults of the parts."""
+    case = names.task.removeprefix("gate-")
+    num_parameters = PARAMETERS["article" if names.article else "published"]
+    rollouts = population_size(num_parameters) if names.agent == "cma-es" else NUM_SAMPLES
+    total = (NUM_ITERATIONS[case] + BUFFER_SIZE - 1) * NUM_SAMPLES
+    return {
+        "task": {"num_parameters": num_parameters},
+        "agent": _agent(names, case),
+        "teacher": _teacher(names, case),
+        "run": {
+            "num_iterations": total // rollouts if names.agent == "cma-es" else NUM_ITERATIONS[case],
+            "evaluate_every": EVALUATE_EVERY * NUM_SAMPLES // rollouts,
+            "evaluation_episodes": 100,
+        },
+    }
+
+
+def _agent(names: Names, case: str) -> Settings:
+    if names.agent == "cma-es":
+        return {}
+    found: dict[str, Any] = {
+        "max_kl": MAX_KL[case],
+        "value_features": RadialBasis((-5.0, 0.1), (5.0, WIDEST_CENTRE[case]), (10, 5), (0.6, 150.0)),
         "num_samples": NUM_SAMPLES,
         "buffer_size": BUFFER_SIZE,
         "ridge_unit": "reward",
     }
-    if agent == "creps":
-        return CREPS(**shared, mean_features_of="target" if teacher == "default" else "buffer")
-    return SPRL(
-        **shared,
-        kl_proportion=ZETA[setting],
-        offset=K_ALPHA - article,
-        max_alpha=1e6 if article else MAX_ALPHA[setting],
-        alpha_from="batch" if article else "buffer",
-    )
+    if names.agent == "c-reps" and names.teacher != "default":
+        found["mean_features_of"] = "buffer"
+    return found
 
 
-def _teacher(task: Gate, agent: str, teacher: str, article: bool) -> Any:
-    if agent == "sprl":
-        return SelfPacedContexts(task.initial_mean, task.initial_std)
-    if teacher == "goal-gan":
-        return EpisodicGoalGAN(noise=0.05, train_every=5 if article else TRAIN_EVERY[task.setting])
-    if teacher == "sagg-riac":
-        goals, history = MAX_GOALS[task.setting], MAX_HISTORY
-        if article:
+def _teacher(names: Names, case: str) -> Settings:
+    if names.teacher == "self-paced-joint":
+        return {
+            "schedule.zeta": ZETA[case],
+            "schedule.offset": K_ALPHA + (not names.article),
+            "schedule.max_alpha": 1e6 if names.article else MAX_ALPHA[case],
+            "alpha_from": "batch" if names.article else "buffer",
+        }
+    if names.teacher == "goal-gan-episodic":
+        return {
+            "noise": 0.05,
+            "label_capacity": 512,
+            "pretrain_iterations": 1000,
+            "train_every": 5 if names.article else TRAIN_EVERY[case],
+        }
+    if names.teacher == "sagg-riac":
+        goals, history = MAX_GOALS[case], MAX_HISTORY
+        if names.article:
             goals, history = history, goals
-        return SAGGRIAC(max_goals=goals, max_history=history)
-    return TargetContexts()
+        return {"max_goals": goals, "max_history": history}
+    return {}
+
+
+TABLE = Table(
+    agents={
+        "sprl": ("self-paced-joint",),
+        "c-reps": ("default", "goal-gan-episodic", "sagg-riac"),
+        "cma-es": ("target-mean",),
+    },
+    settings=settings,
+)

@@ -19,17 +19,14 @@ are a little faster and end lower: with 16 slots of 128 steps an eighth of the a
 and the final return of the 2-D task falls from about 8.8 to 8.7.
 """
 
-import dataclasses
 from typing import Any
 
-from spjax import envs
-from spjax.agents.step_based import PPO, SAC, TRPO
-from spjax.teachers import ALPGMM, SAGGRIAC, GoalGAN, Random, SelfPaced, SelfPacedGaussian, Target, Teacher
-from spjax.training.config import RunConfig
+from spjax.presets.base import Names, Settings, Table
+from spjax.presets.policy_search import of_sprl
 
-STARTS = ("initial",)  # where the curricula start
 K_ALPHA = {"ppo": 10, "trpo": 20, "sac": 25}
 ZETA = {"ppo": 1.6, "trpo": 1.6, "sac": 1.1}
+STD_FLOOR = {"point-mass-2d": (0.2, 0.1875), "point-mass-3d": (0.2, 0.1875, 0.1)}  # context units
 
 # p_RAND, n_ROLLOUT, s_BUFFER: printed, then released
 ALP_GMM = {
@@ -51,69 +48,56 @@ GOAL_GAN = {
 }
 
 
-def config(env_name: str, agent: str, teacher: str, schedule: str | None, variant: str, start: str) -> RunConfig:
-    """Returns one experiment of the point mass; the names are checked by `spjax.presets.preset`."""
-    article = variant == "article"
-    env = envs.make(env_name)
-    assert isinstance(env, envs.PointMass)
-    if article:
-        env = dataclasses.replace(env, force_gain=1.0, noise_std=0.0)
-    return RunConfig(
-        env=env,
-        agent=_learner(agent, article),
-        teacher=_teacher(env, agent, teacher, schedule, article),
-        agent_name=agent,
-        teacher_name=teacher,
-        variant=variant,
-    )
 
-
-def _learner(agent: str, article: bool) -> Any:
-    if agent == "sac":
-        return SAC(bootstrap_time_limit=False)
-    shared: dict[str, Any] = {"num_envs": 4, "num_steps": 512, "bootstrap_time_limit": False}
-    if agent == "trpo":
-        return TRPO(**shared)
-    return PPO(**shared, value_coefficient=0.5 if article else 1.0, max_grad_norm=0.5 if article else float("inf"))
-
-
-def _teacher(env: envs.PointMass, agent: str, teacher: str, schedule: str | None, article: bool) -> Teacher:
-    if teacher == "random":
-        return Random()
-    if teacher == "default":
-        return Target(env.target_mean, env.target_std)
-    if teacher == "alp-gmm":
-        random_fraction, num_rollouts, buffer_size = ALP_GMM[env.name, agent][not article]
-        return ALPGMM(random_fraction=random_fraction, num_rollouts=num_rollouts, buffer_size=buffer_size)
-    if teacher == "sagg-riac":
-        return SAGGRIAC()  # not published with step-based learners
-    if teacher == "goal-gan":
-        noise, num_rollouts, success_fraction = GOAL_GAN[env.name, agent][not article]
-        return GoalGAN(
-            noise=noise,
-            num_rollouts=num_rollouts,
-            success_fraction=success_fraction,
-            initial_mean=env.initial_mean,
-            initial_std=env.initial_std,
-        )
-    shared: dict[str, Any] = {
-        "target_mean": env.target_mean,
-        "target_std": env.target_std,
-        "initial_mean": env.initial_mean,
-        "initial_std": env.initial_std,
-        "warmup": 5,
-        "performance_bound": 3.5,
-        "max_kl": 0.05,
-        "std_floor": (0.2, 0.1875, 0.1)[: env.dimensions],
-        "floor_kl": 8000.0,
+def settings(names: Names) -> dict[str, Settings]:
+    """Returns what differs from the defaults of the parts."""
+    if names.agent == "sprl":
+        return of_sprl(names)
+    printed: Settings = {"force_gain": 1.0, "noise_std": 0.0}
+    return {
+        "task": printed if names.article else {},
+        "agent": _agent(names),
+        "teacher": _teacher(names),
     }
-    if teacher == "self-paced-gaussian":
-        return SelfPacedGaussian(**shared, value_source="return" if agent == "sac" else "critic")
-    return SelfPaced(
-        **shared,
-        schedule="bound" if schedule == "bound" else "proportion",
-        value_source="return" if agent == "sac" and schedule == "bound" else "critic",
-        kl_direction="new-old" if article else "old-new",
-        offset=K_ALPHA[agent] + article,
-        kl_proportion=ZETA[agent],
-    )
+
+
+def _agent(names: Names) -> Settings:
+    slots: Settings = {"num_envs": 4, "num_steps": 512, "bootstrap_time_limit": False}
+    printed: Settings = {"value_coefficient": 0.5, "max_grad_norm": 0.5}
+    return {
+        "ppo": {**slots, **(printed if names.article else {})},
+        "trpo": slots,
+        "sac": {"bootstrap_time_limit": False},
+    }[names.agent]
+
+
+def _teacher(names: Names) -> Settings:
+    task, agent, article = names.task, names.agent, names.article
+    if names.teacher == "alp-gmm":
+        return dict(zip(("random_fraction", "num_rollouts", "buffer_size"), ALP_GMM[task, agent][not article], strict=True))
+    if names.teacher == "goal-gan":
+        return dict(zip(("noise", "num_rollouts", "success_fraction"), GOAL_GAN[task, agent][not article], strict=True))
+    if names.teacher == "spgl":
+        return {"std_floor": STD_FLOOR[task], "value_source": "return" if agent == "sac" else "critic"}
+    if names.teacher == "self-paced":
+        return _self_paced(names)
+    return {}
+
+
+def _self_paced(names: Names) -> Settings:
+    found: dict[str, Any] = {"std_floor": STD_FLOOR[names.task]}
+    if names.article:
+        found["kl_direction"] = "new-old"
+    if names.schedule == "proportion":
+        found["schedule.zeta"] = ZETA[names.agent]
+        found["schedule.offset"] = K_ALPHA[names.agent] - (not names.article)
+    if names.schedule == "bound" and names.agent == "sac":
+        found["value_source"] = "return"  # its critic has the soft value
+    return found
+
+
+_TEACHERS = ("self-paced", "spgl", "alp-gmm", "goal-gan", "sagg-riac", "default", "random")
+TABLE = Table(
+    agents={"ppo": _TEACHERS, "trpo": _TEACHERS, "sac": _TEACHERS, "sprl": ("self-paced-joint",)},
+    settings=settings,
+)

@@ -19,10 +19,8 @@ The mean return passes 5 after 506 (3-D) and 401 units (2-D); the paper needs up
 while most of them crash and 2,300 in the end; 800 units are 820 iterations on average, and 960 in the longest of these runs.
 """
 
-from spjax.agents.episodic import SPRL, Polynomial
-from spjax.envs.adapters.policy_search import PolicySearch
-from spjax.training.config import RunConfig
-from spjax.training.episodic import SelfPacedContexts
+from spjax.agents.episodic.features import Polynomial
+from spjax.presets.base import Names, Settings
 
 NUM_ITERATIONS = 1000
 EVALUATE_EVERY = 10
@@ -31,35 +29,23 @@ ZETA = {"point-mass-2d": 1.5, "point-mass-3d": 2.0}
 STD_FLOOR = {"point-mass-2d": (0.2, 0.1875), "point-mass-3d": (0.2, 0.1875, 0.1)}  # context units
 
 
-def policy_search(env_name: str, variant: str = "published") -> tuple[SPRL, PolicySearch]:
-    """Returns learner and task."""
-    article = variant == "article"
-    learner = SPRL(
-        max_kl=0.5,
-        fit_max_kl=0.2,
-        value_features=Polynomial(2),
-        num_samples=25,
-        buffer_size=10,
-        ridge_unit="reward",
-        kl_proportion=ZETA[env_name],
-        offset=K_ALPHA - article,
-        std_floor=STD_FLOOR[env_name],
-        floor_kl=8000.0,
-        alpha_from="batch" if article else "buffer",
-    )
-    return learner, PolicySearch(env_name)
-
-
-def config(env_name: str, agent: str, teacher: str, schedule: str | None, variant: str, start: str) -> RunConfig:
-    """Returns the experiment; the names are checked by `spjax.presets.preset`."""
-    learner, task = policy_search(env_name, variant)
-    return RunConfig(
-        env=task,
-        agent=learner,
-        teacher=SelfPacedContexts(task.initial_mean, task.initial_std),
-        agent_name=agent,
-        teacher_name=teacher,
-        variant=variant,
-        num_iterations=NUM_ITERATIONS,
-        evaluate_every=EVALUATE_EVERY,
-    )
+def of_sprl(names: Names) -> dict[str, Settings]:
+    """Returns what differs from the defaults of the parts."""
+    return {
+        "agent": {
+            "max_kl": 0.5,
+            "fit_max_kl": 0.2,
+            "value_features": Polynomial(2),
+            "num_samples": 25,
+            "buffer_size": 10,
+            "ridge_unit": "reward",
+        },
+        "teacher": {
+            "schedule.zeta": ZETA[names.task],
+            "schedule.offset": K_ALPHA + (not names.article),
+            "std_floor": STD_FLOOR[names.task],
+            "floor_kl": 8000.0,
+            "alpha_from": "batch" if names.article else "buffer",
+        },
+        "run": {"num_iterations": NUM_ITERATIONS, "evaluate_every": EVALUATE_EVERY},
+    }

@@ -1,10 +1,94 @@
-"""How much the target counts: the alpha schedule of Klink et al. (2021), Section 5."""
+"""How fast a curriculum may approach its target: schedules as objects (Klink et al., 2021, Sections 5, 6 and 8.2).
+
+Before each update of the context distribution a schedule says, from the evidence, what that update is: the weight alpha of
+the KL divergence to the target, a lower bound of the expected performance, or nothing. A schedule of one's own:
+
+    @part("schedule", "linear")
+    @struct.dataclass
+    class Linear(Schedule):
+        slope: float = setting(0.01, least=0, help="increase of alpha an update")
+
+        def aim(self, evidence):
+            return Aim(alpha=self.slope * evidence.update)
+"""
+
+import abc
+from typing import Literal
 
 import jax.numpy as jnp
+from flax import struct
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
+
+from spjax.catalogue import part
+from spjax.settings import Part, setting
 
 MIN_KL = 1e-10  # nats; as in the released code
+
+
+@struct.dataclass
+class Evidence:
+    """What an update may use."""
+
+    contexts: Float[Array, "capacity dim"]
+    values: Float[Array, " capacity"]  # V of each context
+    mask: Bool[Array, " capacity"]  # empty where no update is due
+    mean_return: Float[Array, ""]  # of this iteration's episodes, else of those in the buffer; discounted
+    kl_to_target: Float[Array, ""]  # KL(current || target), nats
+    update: Int[Array, ""]  # its number, the first is 1; counts on where an update is due
+
+
+@struct.dataclass
+class Aim:
+    """What an update is: maximise P - alpha KL(new || target), or approach the target while P >= the bound; P is the
+    expected performance. With neither, the distribution stays."""
+
+    alpha: Float[Array, ""] | None = None
+    performance_bound: Float[Array, ""] | None = None
+
+
+class Schedule(Part, abc.ABC):
+    """The contract of every schedule."""
+
+    kind = "schedule"
+
+    @abc.abstractmethod
+    def aim(self, evidence: Evidence) -> Aim:
+        """Returns what the next update is. Which of the two it has must not depend on data; their values may."""
+
+
+@part("schedule", "proportion")
+@struct.dataclass
+class Proportion(Schedule):
+    """SPDL and SPRL (zeta): the penalty alpha KL is a proportion of the mean return, after K_alpha updates without it."""
+
+    zeta: float = setting(1.6, least=0, unit="1", help="zeta, share of the mean return that the penalty is")
+    offset: int = setting(10, least=0, infinite=True, unit="updates", help="K_alpha: alpha is 0 in so many updates")
+    max_alpha: float = setting(1e5, least=0, help="largest alpha")
+    negative_return: Literal["zero", "absolute"] = setting(
+        "zero", static=True, help="what a negative mean return counts as: 0, or its absolute value as in released SPRL"
+    )
+
+    def aim(self, evidence: Evidence) -> Aim:
+        """Returns alpha = 0 for the first K_alpha updates, then zeta * mean return / KL(old || target)."""
+        mean_return = evidence.mean_return
+        if self.negative_return == "absolute":
+            mean_return = jnp.abs(mean_return)
+        alpha = alpha_proportion(mean_return, evidence.kl_to_target, self.zeta, self.max_alpha)
+        begun = evidence.mask.any() & (evidence.update > self.offset)
+        return Aim(alpha=jnp.where(begun, alpha, 0.0))
+
+
+@part("schedule", "bound")
+@struct.dataclass
+class Bound(Schedule):
+    """SPDL (V_LB): as near to the target as an expected performance of at least V_LB allows."""
+
+    performance_bound: float = setting(3.5, unit="return", help="V_LB, discounted return")
+
+    def aim(self, evidence: Evidence) -> Aim:
+        """Returns V_LB."""
+        return Aim(performance_bound=jnp.asarray(self.performance_bound))
 
 
 def alpha_proportion(

@@ -1,23 +1,25 @@
 """Who chooses the next task: pure functions over a state, behind one contract."""
 
-from spjax.teachers.alp_gmm.teacher import ALPGMM
+from spjax.teachers.alp_gmm import ALPGMM
 from spjax.teachers.base import Teacher
-from spjax.teachers.closed_form import SelfPacedGaussian
-from spjax.teachers.goal_gan.episodic import EpisodicGoalGAN
-from spjax.teachers.goal_gan.step_based import GoalGAN
-from spjax.teachers.sagg_riac.teacher import SAGGRIAC
+from spjax.teachers.closed_form import SPGL
+from spjax.teachers.goal_gan import EpisodicGoalGAN, GoalGAN
+from spjax.teachers.sagg_riac import SAGGRIAC
 from spjax.teachers.self_paced import SelfPaced
-from spjax.teachers.target import Target
+from spjax.teachers.self_paced_joint import SelfPacedJoint
+from spjax.teachers.target import Target, TargetMean
 from spjax.teachers.uniform import Random
 
 __all__ = [
     "ALPGMM",
     "SAGGRIAC",
+    "SPGL",
     "EpisodicGoalGAN",
     "GoalGAN",
     "Random",
     "SelfPaced",
-    "SelfPacedGaussian",
+    "SelfPacedJoint",
     "Target",
+    "TargetMean",
     "Teacher",
 ]

@@ -2,31 +2,70 @@
 
 A teacher is a pytree of settings with pure functions over a state of its own. It never sees seeds or devices: whoever calls
 it vmaps or maps over lanes. ``assign`` is called inside the compiled rollout whenever a slot finishes.
+
+A teacher of one's own inherits `Teacher` and says where contexts come from, ``sample``, and what it learns, ``update``.
 """
 
 import abc
+import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import jax
+from flax import struct
 from jaxtyping import Array, Float
 
-from spjax.contexts import ContextSpace
+from spjax.contexts import ContextDistribution, ContextSpace
+from spjax.envs.base import Task
 from spjax.episodes import Attempt, Episodes
+from spjax.self_paced.joint import JointProblem
+from spjax.settings import Part, setting
 
 Value = Callable[[Float[Array, "row observation"]], Float[Array, " row"]]
 
 
-class Teacher(abc.ABC):
+@struct.dataclass
+class Teacher(Part, abc.ABC):
     """What every curriculum offers."""
 
+    kind: ClassVar[str] = "teacher"
+    collects: ClassVar[tuple[str, ...]] = ("slots", "rollouts")  # of agents that it can teach
+    fits_contexts: ClassVar[bool] = False  # whether the agent must fit the contexts together with its policy
+
+    initial: ContextDistribution | None = setting(None, help="contexts to start from, for teachers that move; None for the task's")
+    target: ContextDistribution | None = setting(None, help="contexts that count: the result is measured there; None for the task's")
+
+    @property
+    def needs_value(self) -> bool:
+        """Whether it asks the agent's critic."""
+        return False
+
     @abc.abstractmethod
-    def init(self, key: Array, space: ContextSpace, observation_size: int) -> Any:
+    def init(self, key: Array, space: ContextSpace) -> Any:
         """Returns the state before any episode."""
 
     @abc.abstractmethod
     def sample(self, state: Any, key: Array, space: ContextSpace) -> Float[Array, " dim"]:
         """Returns one context inside the bounds, from the current distribution."""
+
+    @abc.abstractmethod
+    def update(self, state: Any, key: Array, episodes: Episodes, value: Value) -> tuple[Any, Any]:
+        """Returns the state after one iteration's finished episodes, and a pytree of metrics, None for none.
+
+        Args:
+            state: the teacher's state.
+            key: for whatever the teacher draws.
+            episodes: finished in this iteration, masked rows.
+            value: the agent's critic after its update, for first observations; not to be called where the agent has none.
+        """
+
+    def bound_to(self, task: Task) -> Self:
+        """Returns the teacher with what it takes from the task, above all the distributions that were left open."""
+        return dataclasses.replace(
+            self,
+            initial=task.initial if self.initial is None else self.initial,
+            target=task.target if self.target is None else self.target,
+        )
 
     def ticket(self, space: ContextSpace) -> Any:
         """Returns the note that an episode carries from its assignment to its record; this one, of a blank slot."""
@@ -41,26 +80,46 @@ class Teacher(abc.ABC):
             space: the bounds.
             last: what the slot has just finished; with a blank ticket where it has not run yet.
         """
-        return self.sample(state, key, space), ()
+        return self.sample(state, key, space), self.ticket(space)
 
     def batch(self, state: Any, key: Array, space: ContextSpace, count: int) -> tuple[Float[Array, "count dim"], Any]:
-        """Returns the contexts of one iteration of an episodic learner, which runs them all at once, and their tickets."""
-        return jax.vmap(lambda k: self.sample(state, k, space))(jax.random.split(key, count)), ()
+        """Returns the contexts of one iteration of an episodic agent, which runs them all at once, and their tickets."""
+        return self.sample_many(state, key, space, count), ()
+
+    def sample_many(self, state: Any, key: Array, space: ContextSpace, count: int) -> Float[Array, "count dim"]:
+        """Returns that many contexts of the current distribution."""
+        return jax.vmap(lambda k: self.sample(state, k, space))(jax.random.split(key, count))
+
+    def problem(self, state: Any) -> JointProblem | None:
+        """Returns what the joint fit of policy and contexts is about, for agents that fit both; None for none."""
+        return None
+
+    def test_contexts(self, key: Array, space: ContextSpace, count: int) -> Float[Array, "count dim"]:
+        """Returns the contexts that the result is measured in: draws of the target distribution."""
+        return self.aims_at.sample_many(key, space, count)
+
+    @property
+    def starts_at(self) -> ContextDistribution:
+        """The initial distribution of a teacher that is bound to a task."""
+        return _bound(self.initial)
+
+    @property
+    def aims_at(self) -> ContextDistribution:
+        """The target distribution of a teacher that is bound to a task."""
+        return _bound(self.target)
+
+    def check(self, space: ContextSpace) -> None:
+        """Checks what ranges of single settings cannot say; raises ValueError with one clear sentence."""
+        for what in ("initial", "target"):
+            distribution = getattr(self, what)
+            if distribution is not None:
+                distribution.check(space, f"teacher.{what}")
 
     def check_batch(self, count: int) -> None:  # noqa: B027
         """Checks whether `batch` can make so many contexts; raises ValueError with one clear sentence. Most can."""
 
-    @abc.abstractmethod
-    def update(self, state: Any, key: Array, episodes: Episodes, value: Value) -> tuple[Any, Any]:
-        """Returns the state after one iteration's finished episodes, and a pytree of metrics.
 
-        Args:
-            state: the teacher's state.
-            key: for whatever the teacher draws.
-            episodes: finished in this iteration, masked rows.
-            value: the learner's critic after its update, for first observations.
-        """
-
-    @abc.abstractmethod
-    def check(self, space: ContextSpace) -> None:
-        """Checks concrete settings against the context space; raises ValueError with one clear sentence."""
+def _bound(distribution: ContextDistribution | None) -> ContextDistribution:
+    if distribution is None:
+        raise ValueError("the teacher has no distributions yet; give them, or bind it to a task: teacher.bound_to(task)")
+    return distribution

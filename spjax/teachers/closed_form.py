@@ -8,35 +8,48 @@ curriculum needs about twice as many of them. Where the target is narrow and far
 before the mean has arrived, and the steps of the mean shrink with it.
 """
 
+import dataclasses
+
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Float
 
-from spjax.contexts import Gaussian
+from spjax.catalogue import part
+from spjax.contexts import ContextDistribution, ContextSpace, Gaussian
 from spjax.self_paced.closed_form import update_gaussian
 from spjax.self_paced.context_update import ContextUpdate
-from spjax.teachers.gaussian_curriculum import CurriculumState, Evidence, GaussianCurriculum
+from spjax.self_paced.schedules import Evidence
+from spjax.settings import setting
+from spjax.teachers.moving import Moving, MovingState
 
 
+@part("teacher", "spgl")
 @struct.dataclass
-class SelfPacedGaussian(GaussianCurriculum):
-    """Settings of the curriculum; those of every self-paced teacher."""
+class SPGL(Moving):
+    """Closed-form steps of mean or scale in place of the solve, under the V_LB rule."""
+
+    performance_bound: float = setting(3.5, unit="return", help="V_LB, discounted return")
 
     @property
-    def initial(self) -> Gaussian:
-        """N(initial_mean, target covariance times a scale) with the volume of `initial_std`.
+    def needs_value(self) -> bool:
+        """Whether it asks the critic."""
+        return self.value_source == "critic"
 
-        It is the initial distribution of the settings where `initial_std` is a multiple of `target_std`.
+    @property
+    def starts_at(self) -> ContextDistribution:
+        """N(initial mean, target covariance times a scale) with the volume of the initial distribution.
+
+        It is the initial distribution itself where that is a scaled target.
         """
-        ratios = jnp.asarray(self.initial_std) / jnp.asarray(self.target_std)
+        start, target = _gaussian(super().starts_at), _gaussian(self.aims_at)
+        ratios = jnp.diagonal(start.chol) / jnp.diagonal(target.chol)
         scale = jnp.exp(jnp.log(ratios).mean())
-        return Gaussian.from_std(self.initial_mean, scale * jnp.asarray(self.target_std))
+        return dataclasses.replace(target, mean=start.mean, chol=scale * target.chol)
 
-    def move(self, state: CurriculumState, evidence: Evidence) -> tuple[Gaussian, ContextUpdate, Float[Array, ""]]:
-        """Returns the distribution after a step of the mean or the scale, its record, and NaN: there is no alpha."""
+    def move(self, state: MovingState, evidence: Evidence) -> tuple[ContextDistribution, ContextUpdate, None]:
+        """Returns the distribution after a step of the mean or the scale, and its record; there is no alpha."""
         new, record = update_gaussian(
-            state.distribution,
-            self.target,
+            _gaussian(state.distribution),
+            _gaussian(self.aims_at),
             evidence.contexts,
             evidence.values,
             evidence.mask,
@@ -44,6 +57,18 @@ class SelfPacedGaussian(GaussianCurriculum):
             max_kl=self.max_kl,
             performance_bound=self.performance_bound,
             reached=state.reached,
-            std_floor=evidence.std_floor,
+            std_floor=self.floor(evidence, evidence.contexts.shape[1]),
         )
-        return new, record, jnp.full_like(record.kl, jnp.nan)
+        return new, record, None
+
+    def check(self, space: ContextSpace) -> None:
+        """Checks, beside the rest, that the distributions are Gaussian."""
+        super().check(space)
+        for distribution in (self.starts_at, self.aims_at):
+            _gaussian(distribution)
+
+
+def _gaussian(distribution: ContextDistribution) -> Gaussian:
+    if not isinstance(distribution, Gaussian):
+        raise ValueError(f"spgl moves Gaussian distributions, got {type(distribution).__name__}")
+    return distribution

@@ -1,8 +1,8 @@
 """Self-paced deep reinforcement learning, SPDL (Klink et al., 2021, Section 6 and Section 8.2).
 
-Two schedules for how fast the context distribution may approach the target: "proportion" weighs the KL divergence to the
-target by alpha = zeta * return / KL, zero for the first K_alpha updates; "bound" approaches the target as long as the
-expected performance stays above V_LB. One update an iteration, from the episodes finished since the last one.
+One update of the context distribution an iteration, from the episodes finished since the last one. A schedule says what each
+update is (`spjax.self_paced.schedules`): `Proportion` weighs the KL divergence to the target by alpha = zeta * return / KL,
+zero for the first K_alpha updates; `Bound` approaches the target as long as the expected performance stays above V_LB.
 
 The published results count K_alpha differently from the paper (alpha is zero for the first K_alpha - 1 updates) and constrain
 KL(old || new) where the paper prints KL(new || old); the presets come in both variants.
@@ -14,57 +14,47 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float
 
-from spjax.checks import check_at_least
-from spjax.contexts import ContextSpace, Gaussian
+from spjax.catalogue import part
+from spjax.contexts import ContextDistribution
 from spjax.self_paced.context_update import ContextUpdate, update_context
-from spjax.self_paced.schedules import alpha_proportion
-from spjax.teachers.gaussian_curriculum import CurriculumState, Evidence, GaussianCurriculum
+from spjax.self_paced.schedules import Evidence, Proportion, Schedule
+from spjax.settings import setting
+from spjax.teachers.moving import Moving, MovingState
 
 
+@part("teacher", "self-paced")
 @struct.dataclass
-class SelfPaced(GaussianCurriculum):
-    """Settings of the curriculum. Static fields shape the program, the others are traced."""
+class SelfPaced(Moving):
+    """SPDL: a KL-constrained step of the context distribution by what the schedule aims at."""
 
-    schedule: Literal["proportion", "bound"] = struct.field(pytree_node=False, default="proportion")
-    kl_direction: Literal["old-new", "new-old"] = struct.field(pytree_node=False, default="old-new")  # KL(old || new)
-    offset: int = 10  # K_alpha: alpha is 0 in the updates before this one; not used by "bound"
-    kl_proportion: float = 1.6  # zeta; not used by "bound"
-    max_alpha: float = 1e5  # not used by "bound"
+    schedule: Schedule = setting(Proportion(), help="what an update is")
+    kl_direction: Literal["old-new", "new-old"] = setting(
+        "old-new", static=True, help="what max_kl constrains: KL(old || new) or KL(new || old)"
+    )
 
     @property
-    def initial(self) -> Gaussian:
-        """The distribution before any update."""
-        return Gaussian.from_std(self.initial_mean, self.initial_std)
+    def needs_value(self) -> bool:
+        """Whether it asks the critic."""
+        return self.value_source == "critic"
 
-    def move(self, state: CurriculumState, evidence: Evidence) -> tuple[Gaussian, ContextUpdate, Float[Array, ""]]:
-        """Returns the solution of the schedule's problem, its record, and alpha; NaN under "bound", which has none."""
-        data = (state.distribution, self.target, evidence.contexts, evidence.values, evidence.mask)
-        if self.schedule == "proportion":
-            alpha = self._alpha(evidence)
-            new, record = update_context(
-                *data,
-                alpha=alpha,
-                max_kl=self.max_kl,
-                std_floor=evidence.std_floor,
-                kl_direction=self.kl_direction,
-            )
-            return new, record, alpha
+    def move(
+        self, state: MovingState, evidence: Evidence
+    ) -> tuple[ContextDistribution, ContextUpdate, Float[Array, ""] | None]:
+        """Returns the solution of the problem that the schedule states, its record, and alpha."""
+        aim = self.schedule.aim(evidence)
+        bound = aim.performance_bound
+        alpha = aim.alpha if bound is not None or aim.alpha is not None else jnp.zeros(())
         new, record = update_context(
-            *data,
-            performance_bound=self.performance_bound,
-            reached=state.reached,
+            state.distribution,
+            self.aims_at,
+            evidence.contexts,
+            evidence.values,
+            evidence.mask if aim.alpha is not None or bound is not None else jnp.zeros_like(evidence.mask),
+            alpha=alpha,
+            performance_bound=bound,
+            reached=None if bound is None else state.reached,
             max_kl=self.max_kl,
-            std_floor=evidence.std_floor,
+            std_floor=self.floor(evidence, evidence.contexts.shape[1]),
             kl_direction=self.kl_direction,
         )
-        return new, record, jnp.full_like(record.kl, jnp.nan)
-
-    def check(self, space: ContextSpace) -> None:
-        """Checks distributions, floor and counts."""
-        super().check(space)
-        check_at_least("teacher", self, 0, "kl_proportion", "max_alpha")
-        check_at_least("teacher", self, 0, "offset", infinite=True)
-
-    def _alpha(self, evidence: Evidence) -> Float[Array, ""]:
-        alpha = alpha_proportion(evidence.mean_return, evidence.kl_to_target, self.kl_proportion, self.max_alpha)
-        return jnp.where(evidence.mask.any() & (evidence.update >= self.offset), alpha, 0.0)
+        return new, record, alpha

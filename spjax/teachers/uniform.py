@@ -3,16 +3,18 @@
 from flax import struct
 from jaxtyping import Array, Float
 
+from spjax.catalogue import part
 from spjax.contexts import ContextSpace
 from spjax.episodes import Episodes
 from spjax.teachers.base import Teacher, Value
 
 
+@part("teacher", "random")
 @struct.dataclass
 class Random(Teacher):
-    """Has no settings and no state."""
+    """Uniform contexts."""
 
-    def init(self, key: Array, space: ContextSpace, observation_size: int) -> None:
+    def init(self, key: Array, space: ContextSpace) -> None:
         """Returns nothing."""
 
     def sample(self, state: None, key: Array, space: ContextSpace) -> Float[Array, " dim"]:
@@ -22,6 +24,3 @@ class Random(Teacher):
     def update(self, state: None, key: Array, episodes: Episodes, value: Value) -> tuple[None, None]:
         """Learns nothing."""
         return None, None
-
-    def check(self, space: ContextSpace) -> None:
-        """Has nothing to check."""

@@ -1,75 +1,63 @@
 """What a run is, in full: the configuration that a run folder keeps and that `resume` needs.
 
-Everything is checked here, in words, before anything compiles.
+It holds objects only, no names beside them. Everything is checked here, in words, before anything compiles.
 """
 
 import dataclasses
-import difflib
 import itertools
-import math
 import numbers
-import typing
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
-from spjax import teachers
-from spjax.agents.episodic import CMAES, CREPS, SPRL, EpisodicLearner
-from spjax.agents.step_based import PPO, SAC, TRPO
-from spjax.contexts import Gaussian
+from spjax import catalogue, settings
+from spjax.agents.base import Agent, Episodic, StepBased
+from spjax.catalogue import Use
 from spjax.envs.base import Task
-from spjax.training.episodic import EpisodicExperiment, SelfPacedContexts, TargetContexts
+from spjax.envs.episodic import EpisodicTask
+from spjax.settings import Part, Value
+from spjax.teachers.base import Teacher
 from spjax.training.experiment import Experiment
 
-_STEP_BASED: dict[str, type] = {
-    "self-paced": teachers.SelfPaced,
-    "self-paced-gaussian": teachers.SelfPacedGaussian,
-    "alp-gmm": teachers.ALPGMM,
-    "goal-gan": teachers.GoalGAN,
-    "sagg-riac": teachers.SAGGRIAC,
-    "default": teachers.Target,
-    "random": teachers.Random,
-}
-AGENTS: dict[str, type] = {"ppo": PPO, "trpo": TRPO, "sac": SAC, "sprl": SPRL, "creps": CREPS, "cma-es": CMAES}
-TEACHERS: dict[str, dict[str, type]] = {  # of each agent, its default first
-    "ppo": _STEP_BASED,
-    "trpo": _STEP_BASED,
-    "sac": _STEP_BASED,
-    "sprl": {"self-paced": SelfPacedContexts},
-    "creps": {
-        "default": TargetContexts,
-        "goal-gan": teachers.EpisodicGoalGAN,
-        "sagg-riac": teachers.SAGGRIAC,
-    },
-    "cma-es": {"default": TargetContexts},
-}
-EPISODIC_AGENTS = ("sprl", "creps", "cma-es")
-TEACHER_NAMES = tuple(dict.fromkeys(name for known in TEACHERS.values() for name in known))
-VARIANTS = ("published", "article")
+PARTS = ("task", "agent", "teacher")
 
-Setting = Any  # a number, or a tuple of numbers; checked in words
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """What is printed about exactly one experiment, and which that is."""
+
+    of: str  # the experiment, as `RunConfig.identity` spells it
+    values: Mapping[str, Any]  # as the run folder keeps them
 
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
     """A sweep: one experiment, the seeds, and the traced settings to vary. Presets make them."""
 
-    env: Task
-    agent: Any
-    teacher: Any
-    agent_name: str
-    teacher_name: str
-    variant: str = "published"
-    target_mean: tuple[float, ...] = ()  # of the evaluation, context units; () for the task's published target
-    target_std: tuple[float, ...] = ()
-    seeds: tuple[int, ...] = (1,)
-    over: Mapping[str, tuple[Setting, ...]] = dataclasses.field(default_factory=dict)  # dotted name -> values
+    task: Task
+    agent: Agent
+    teacher: Teacher
+    seeds: Sequence[int] = (1,)
+    over: Mapping[str, Sequence[Value]] = dataclasses.field(default_factory=dict)  # dotted name -> values
     num_iterations: int = 400
     evaluate_every: int = 5  # iterations between evaluations and checkpoints
     evaluation_episodes: int = 50
     hold_position: bool = False  # start from a policy cloned to zero actions
+    preset: Mapping[str, str | None] | None = None  # names that it was looked up by, for tables
+    reference: Reference | None = None
+
+    def __post_init__(self) -> None:
+        """Turns numbers of NumPy into Python's, so that JSON can hold them."""
+        for name in ("seeds", "num_iterations", "evaluate_every", "evaluation_episodes"):
+            object.__setattr__(self, name, settings.plain(getattr(self, name)))
+        object.__setattr__(self, "seeds", tuple(self.seeds))
+        over = {name: tuple(map(settings.plain, values)) for name, values in self.over.items()}
+        object.__setattr__(self, "over", over)
+        for name in PARTS:
+            value = getattr(self, name)
+            object.__setattr__(self, name, settings.plain(value) if isinstance(value, Part) else value)
 
     def check(self) -> None:
         """Checks everything.
@@ -78,84 +66,168 @@ class RunConfig:
             ValueError: one sentence that names the value and what would be right.
         """
         for field in ("num_iterations", "evaluate_every", "evaluation_episodes"):
-            if getattr(self, field) < 1:
-                raise ValueError(f"{field} must be at least 1, got {getattr(self, field)}")
+            _check_count(field, getattr(self, field))
         _check_seeds(self.seeds)
-        for prefix, part in (("agent", self.agent), ("teacher", self.teacher)):
-            _check_kinds(prefix, part)
+        for name, contract in (("task", Task), ("agent", Agent), ("teacher", Teacher)):
+            value = getattr(self, name)
+            if not isinstance(value, contract):
+                raise ValueError(f"{name} must be a {name} (spjax.catalogue has them), got {value!r}")
+        self.uses()
         for name, values in self.over.items():
-            if not values:
-                raise ValueError(f"{name} needs at least one value to sweep over, got none")
+            self._check_swept(name, values)
+        self._check_pair()
         for lane in self.lanes():
-            self._check_parts(*self._with_settings(lane.settings))
-        target = teachers.Target(*self.target)
-        target.check(self.env.context_space)
-        if self.episodic and self.hold_position:
-            raise ValueError(f"hold_position is for agents that act step by step, got it with {self.agent_name!r}")
-
-    def _check_parts(self, agent: Any, teacher: Any) -> None:
-        agent.check()
-        teacher.check(self.env.context_space)
-        if isinstance(teacher, teachers.Teacher) and self.episodic:
-            teacher.check_batch(agent.num_rollouts(self.env))
-        if isinstance(agent, EpisodicLearner):
-            agent.check_contexts(self.env.context_space)
-        if getattr(teacher, "value_source", None) == "critic" and getattr(agent, "critic", None) == "twin-q":
-            raise ValueError("the twin-q critic has no state value; set teacher.value_source to return")
+            self._check_lane(lane)
+        if self.agent.collects == "rollouts" and self.hold_position:
+            agent = catalogue.name_of(self.agent)
+            raise ValueError(f"hold_position is for agents that act step by step, got it with {agent!r}")
 
     @property
-    def episodic(self) -> bool:
-        """Whether the learner searches in the parameters of whole rollouts."""
-        return self.agent_name in EPISODIC_AGENTS
+    def resolved(self) -> "RunConfig":
+        """The same with the teacher bound to the task, so that its distributions are there."""
+        return dataclasses.replace(self, teacher=self.teacher.bound_to(self.task))
+
+    def uses(self) -> list[Use]:
+        """Returns the user's files that the parts come from; raises ValueError where a part is not in the catalogue."""
+        return catalogue.uses([self.task, self.agent, self.resolved.teacher])
+
+    def spelled(self) -> dict[str, Any]:
+        """Returns the configuration as JSON holds it."""
+        resolved = self.resolved
+        return {
+            **{name: catalogue.spell(getattr(resolved, name)) for name in PARTS},
+            "num_iterations": self.num_iterations,
+            "evaluate_every": self.evaluate_every,
+            "evaluation_episodes": self.evaluation_episodes,
+            "hold_position": self.hold_position,
+            "seeds": list(self.seeds),
+            "over": {name: [catalogue.spell(value) for value in values] for name, values in self.over.items()},
+        }
+
+    @classmethod
+    def built(cls, spelled: Mapping[str, Any]) -> "RunConfig":
+        """Returns the configuration that `spelled` spelled; raises ValueError as `catalogue.build`."""
+        plain = {name: spelled[name] for name in spelled if name not in (*PARTS, "over", "seeds")}
+        return cls(
+            **{name: catalogue.build(spelled[name]) for name in PARTS},
+            seeds=tuple(spelled["seeds"]),
+            over={name: tuple(map(catalogue.build, values)) for name, values in spelled["over"].items()},
+            **plain,
+        )
 
     @property
-    def target(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Mean and standard deviation of the distribution that the result is measured on."""
-        mean = self.target_mean or getattr(self.teacher, "target_mean", ()) or self.env.target_mean
-        std = self.target_std or getattr(self.teacher, "target_std", ()) or self.env.target_std
-        return tuple(mean), tuple(std)
+    def identity(self) -> str:
+        """What makes the experiment another one: its parts, not its seeds or length."""
+        resolved = self.resolved
+        parts = [catalogue.spell(getattr(resolved, name)) for name in PARTS]
+        return repr((parts, self.hold_position, self.evaluation_episodes))
 
     @property
-    def start(self) -> str | None:
-        """Where the teacher's contexts start: "initial" or "target" distribution; None if it has no such start."""
-        if not hasattr(self.teacher, "initial_mean"):
+    def printed(self) -> Mapping[str, Any] | None:
+        """What is printed about this experiment, None where any setting differs or a setting is swept."""
+        if self.reference is None or self.over or self.reference.of != self.identity:
             return None
-        target = (self.env.target_mean, self.env.target_std)
-        given = (self.teacher.initial_mean, self.teacher.initial_std)
-        return "target" if given in (target, self.target, (None, None)) else "initial"
+        return self.reference.values
+
+    @property
+    def steps_per_iteration(self) -> int | None:
+        """Environment steps, None where their number varies."""
+        return self.agent.steps_per_iteration if isinstance(self.agent, StepBased) else None
+
+    @property
+    def rollouts_per_iteration(self) -> int | None:
+        """Rollouts of an episodic agent."""
+        if isinstance(self.agent, Episodic) and isinstance(self.task, EpisodicTask):
+            return self.agent.num_rollouts(self.task)
+        return None
 
     def lanes(self) -> list["Lane"]:
         """Returns every run of the sweep: the grid of settings times the seeds, seeds running fastest."""
         grid = [dict(zip(self.over, values, strict=True)) for values in itertools.product(*self.over.values())]
-        return [Lane(seed, settings) for settings in grid for seed in self.seeds]
+        return [Lane(seed, setting) for setting in grid for seed in self.seeds]
 
     def experiments(self) -> Experiment:
         """Returns the experiment with a leading lane axis on every leaf, on the host."""
-        stacked = [self._experiment(lane.settings) for lane in self.lanes()]
+        stacked = [self.experiment(lane) for lane in self.lanes()]
         return jax.tree.map(lambda *leaves: np.stack([_as_leaf(leaf) for leaf in leaves]), *stacked)
 
-    def _experiment(self, settings: Mapping[str, Setting]) -> Experiment:
-        agent, teacher = self._with_settings(settings)
-        mean, std = self.target
-        kind: Any = EpisodicExperiment if self.episodic else Experiment
-        experiment: Experiment = kind(
+    def experiment(self, lane: "Lane") -> Experiment:
+        """Returns the experiment of one lane."""
+        task, agent, teacher = self._with_settings(lane)
+        return Experiment(
+            task=task,
             agent=agent,
             teacher=teacher,
-            target=Gaussian.from_std(mean, std),
-            env=self.env,
             evaluation_episodes=self.evaluation_episodes,
             hold_position=self.hold_position,
         )
-        return experiment
 
-    def _with_settings(self, settings: Mapping[str, Setting]) -> tuple[Any, Any]:
-        parts = {"agent": self.agent, "teacher": self.teacher}
-        for name, value in settings.items():
-            part, _, field = name.partition(".")
-            _check_traced(name, parts.get(part), field)
-            _check_number(name, value)
-            parts[part] = dataclasses.replace(parts[part], **{field: value})
-        return parts["agent"], parts["teacher"]
+    def _with_settings(self, lane: "Lane") -> tuple[Task, Agent, Teacher]:
+        parts: dict[str, Any] = {name: getattr(self, name) for name in PARTS}
+        swept = {name: value for name, value in lane.settings.items() if name.startswith("task.")}
+        for name, value in swept.items():
+            parts["task"] = settings.put(parts["task"], name.removeprefix("task."), value)
+        parts["teacher"] = parts["teacher"].bound_to(parts["task"])
+        for name, value in lane.settings.items():
+            part, _, path = name.partition(".")
+            if part != "task":
+                parts[part] = settings.put(parts[part], path, value)
+        return parts["task"], parts["agent"], parts["teacher"]
+
+    def _check_swept(self, name: str, values: Sequence[Value]) -> None:
+        if not values:
+            raise ValueError(f"{name} needs at least one value to sweep over, got none")
+        part, _, path = name.partition(".")
+        if part not in PARTS or not path:
+            raise ValueError(f"cannot sweep over {name!r}: settings are named task., agent. or teacher.<setting>")
+        holder = getattr(self.resolved, part)
+        known, varied = settings.every(holder), settings.traced(holder)
+        if path not in known:
+            near = [f"{part}.{setting}" for setting in varied]
+            raise ValueError(f"unknown setting {name!r}; {settings.nearest(name, near)}")
+        if path not in varied:
+            raise ValueError(
+                f"cannot sweep over {name!r}: it shapes the compiled program, so each value needs a run of its own"
+            )
+        for value in values:
+            settings.check_value(name, varied[path], value)
+        if len(set(values)) < len(values):
+            raise ValueError(f"each value of {name} may be given once, got {', '.join(map(str, values))}")
+
+    def _check_pair(self) -> None:
+        """Checks that task, agent and teacher go together, by what they can do."""
+        names = {name: catalogue.name_of(getattr(self, name)) for name in PARTS}
+        agent, teacher = self.agent, self.teacher
+        if agent.collects != self.task.collected:
+            how = {"slots": "acts step by step", "rollouts": "runs whole rollouts"}[agent.collects]
+            played = {"slots": "played step by step", "rollouts": "played in whole rollouts"}[self.task.collected]
+            raise ValueError(f"the agent {names['agent']!r} {how}, the task {names['task']!r} is {played}")
+        if agent.collects not in teacher.collects:
+            how = {"slots": "act step by step", "rollouts": "run whole rollouts"}[teacher.collects[0]]
+            raise ValueError(f"the teacher {names['teacher']!r} is for agents that {how}, got {names['agent']!r}")
+        if teacher.fits_contexts and not agent.fits_contexts:
+            raise ValueError(
+                f"the teacher {names['teacher']!r} needs an agent that fits the contexts together with its policy, "
+                f"such as sprl, got {names['agent']!r}"
+            )
+        if agent.fits_contexts and not teacher.fits_contexts:
+            raise ValueError(
+                f"the agent {names['agent']!r} needs a teacher whose contexts are fitted together with the policy, "
+                f"such as self-paced-joint, got {names['teacher']!r}"
+            )
+        if teacher.needs_value and not agent.has_value:
+            raise ValueError(f"the agent {names['agent']!r} has no state value; set teacher.value_source to return")
+
+    def _check_lane(self, lane: "Lane") -> None:
+        task, agent, teacher = self._with_settings(lane)
+        for name, part in (("task", task), ("agent", agent), ("teacher", teacher)):
+            settings.check(name, part)
+        space = task.context_space
+        agent.check()
+        agent.check_contexts(space)
+        teacher.check(space)
+        if isinstance(agent, Episodic) and isinstance(task, EpisodicTask):
+            teacher.check_batch(agent.num_rollouts(task))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,67 +235,26 @@ class Lane:
     """One run of a sweep."""
 
     seed: int
-    settings: Mapping[str, Setting]
+    settings: Mapping[str, Value]
 
 
-def traced_settings(part: Any) -> tuple[str, ...]:
-    """Returns the names of the settings of an agent or teacher that a sweep may vary without recompiling."""
-    return tuple(f.name for f in dataclasses.fields(part) if f.metadata.get("pytree_node", True))
+def _check_count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Returns the tail of an error message: the nearest known name, or all of them."""
-    known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-
-
-def _check_seeds(seeds: tuple[int, ...]) -> None:
+def _check_seeds(seeds: Sequence[int]) -> None:
     if not seeds:
         raise ValueError("at least one seed is needed, got none")
+    for seed in seeds:
+        if isinstance(seed, bool) or not isinstance(seed, numbers.Integral):
+            raise ValueError(f"seeds must be whole numbers, got {seed!r}")
     if min(seeds) < 0 or max(seeds) >= 2**32:
         raise ValueError(f"seeds must lie in [0, 2^32), got {min(seeds)}..{max(seeds)}")
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"each seed may be given once, got {list(seeds)}")
-
-
-def _check_traced(name: str, part: Any, field: str) -> None:
-    if part is None or not field:
-        raise ValueError(f"cannot sweep over {name!r}: settings are named agent.<setting> or teacher.<setting>")
-    prefix = name.partition(".")[0]
-    if field not in {f.name for f in dataclasses.fields(part)}:
-        known = [f"{prefix}.{setting}" for setting in traced_settings(part)]
-        raise ValueError(f"unknown setting {name!r}; {nearest(name, known)}")
-    if field not in traced_settings(part):
-        raise ValueError(
-            f"cannot sweep over {name!r}: it shapes the compiled program, so each value needs a run of its own"
-        )
-
-
-def _check_number(name: str, value: Any) -> None:
-    for number in value if isinstance(value, tuple) else (value,):
-        if isinstance(number, bool) or not isinstance(number, numbers.Real):
-            raise ValueError(f"{name} needs a number, got {number!r}")
-        if math.isnan(number):
-            raise ValueError(f"{name} must not be NaN")
-        if isinstance(number, numbers.Integral) and not -(2**31) < int(number) < 2**31:
-            raise ValueError(f"{name} must be less than 2^31 if it is a whole number, got {number}")
-
-
-def _check_kinds(prefix: str, part: Any) -> None:
-    """Checks that settings are the numbers and words that they should be."""
-    traced = traced_settings(part)
-    for field in dataclasses.fields(part):
-        name, value = f"{prefix}.{field.name}", getattr(part, field.name)
-        if typing.get_origin(field.type) is Literal:
-            choices = typing.get_args(field.type)
-            if value not in choices:
-                raise ValueError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, got {value!r}")
-        elif field.name in traced:
-            if value is not None:
-                _check_number(name, tuple(value) if isinstance(value, list | tuple) else value)
-        elif field.type is int and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
-            raise ValueError(f"{name} must be a whole number, got {value!r}")
 
 
 def _as_leaf(value: Any) -> np.ndarray:

@@ -47,17 +47,22 @@ def train(config: RunConfig, folder: str | Path, *, progress: bool = True, comma
     return folder
 
 
-def resume(folder: str | Path, *, progress: bool = True) -> Path:
+def resume(folder: str | Path, *, progress: bool = True, accept_changes: bool = False) -> Path:
     """Continues a run from its newest checkpoint; a finished run is left as it is.
 
     The resumed run ends with the same bits as an undisturbed one on the same kind of device.
+
+    Args:
+        folder: the run folder.
+        progress: whether to show how far it is.
+        accept_changes: whether the user's own files may be others than those that the run began with.
 
     Raises:
         ValueError: the folder is missing, half-written or from another version.
         Interrupted, OSError: as for `train`.
     """
     folder = Path(folder)
-    config = run_folder.read_config(folder)
+    config = run_folder.read_config(folder, accept_changes)
     config.check()
     if not run_folder.is_finished(folder):
         program = Program.of(config.experiments())
@@ -66,14 +71,14 @@ def resume(folder: str | Path, *, progress: bool = True) -> Path:
     return folder
 
 
-def restore(folder: str | Path) -> tuple[RunConfig, Program, Lanes]:
+def restore(folder: str | Path, accept_changes: bool = False) -> tuple[RunConfig, Program, Lanes]:
     """Returns a run's configuration, its program and its newest state, on the devices.
 
     Raises:
         ValueError: no run folder, or no checkpoint that can be read.
     """
     folder = Path(folder)
-    config = run_folder.read_config(folder)
+    config = run_folder.read_config(folder, accept_changes)
     program = Program.of(config.experiments())
     checkpoints = Checkpoints(folder / "checkpoints")
     state = _newest(checkpoints, program)
@@ -173,7 +178,7 @@ class _Writer:
             **run_folder.tidy(metrics),
         }
         if metrics.environment_steps is None:
-            columns["environment_steps"] = numbers.astype(np.int64) * self._config.agent.steps_per_iteration
+            columns["environment_steps"] = numbers.astype(np.int64) * (self._config.steps_per_iteration or 0)
         run_folder.write_table(self.folder / "metrics" / f"{iteration:06d}.parquet", pa.table(columns))
         self.evaluation(iteration, snapshot)
 

@@ -8,7 +8,7 @@ or a fit fails, the old distributions are kept.
 
 import abc
 import dataclasses
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,14 +16,17 @@ from flax import struct
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
+from spjax.agents.base import Episodic, Rollouts
 from spjax.agents.episodic.buffer import Batch, flatten, store
 from spjax.agents.episodic.dual import Minimiser, Weights, reward_spread
-from spjax.agents.episodic.features import Features, Polynomial, RadialBasis
+from spjax.agents.episodic.features import Features, Polynomial
 from spjax.agents.episodic.fit import Fit
 from spjax.agents.episodic.policy import LinearGaussian, sample_inside
-from spjax.checks import check_at_least
-from spjax.contexts import ContextSpace, Gaussian
+from spjax.contexts import ContextDistribution, ContextSpace, Gaussian
 from spjax.envs.episodic import EpisodicTask
+from spjax.episodes import ContextFit, Episodes
+from spjax.self_paced.joint import JointProblem
+from spjax.settings import setting
 from spjax.solvers.augmented_lagrangian import Result
 from spjax.solvers.precision import in_float64
 
@@ -37,8 +40,6 @@ class State:
     """What a learner carries from iteration to iteration."""
 
     policy: LinearGaussian
-    contexts: Gaussian  # p(c | nu); of C-REPS the target
-    target: Gaussian  # mu
     buffer: Batch
     mean_features: Float[Array, " F"]  # of the value function, over the target contexts
     minimiser: Minimiser  # of the last dual
@@ -49,10 +50,6 @@ class State:
 class Metrics:
     """Of one iteration."""
 
-    reward: Float[Array, ""]  # mean over the new rollouts
-    success_rate: Float[Array, ""]
-    environment_steps: Int[Array, ""]
-    curriculum: "CurriculumMetrics | None"  # of a learner that moves its contexts
     kl: Float[Array, ""]  # KL(old || new) of the fit, nats
     eta: Float[Array, ""]  # multiplier of the fit; infinite where it failed
     effective_sample_size: Float[Array, ""]  # of the policy weights
@@ -62,57 +59,42 @@ class Metrics:
 
 
 @struct.dataclass
-class CurriculumMetrics:
-    """Of one iteration of a learner that moves its context distribution."""
-
-    alpha: Float[Array, ""]
-    kl_to_target: Float[Array, ""]  # KL(p || mu) as alpha's rule takes it, nats
-    mean: Float[Array, " dim"]  # of the new distribution, context units
-    covariance: Float[Array, "dim dim"]
-
-
-@struct.dataclass
 class Data:
     """What an update works on, in its precision."""
 
     policy: LinearGaussian
-    contexts: Gaussian
     mean_features: Float[Array, " F"]
     minimiser: Minimiser
     samples: Batch
-    target: Gaussian
-    alpha: Float[Array, ""]
-    std_floor: Float[Array, " dim"]  # of the new contexts, context units; 0 for none
     max_kl: Float[Array, ""]  # of the dual
     fit_max_kl: Float[Array, ""]
     ridge: Float[Array, ""]  # 1 / reward unit
+    contexts: "ContextData | None"  # where they are fitted together with the policy
 
 
 @struct.dataclass
-class EpisodicLearner(abc.ABC):
+class ContextData:
+    """What a joint fit knows of the contexts, in its precision."""
+
+    old: Gaussian  # p(c | nu)
+    target: Gaussian  # mu
+    alpha: Float[Array, ""]
+    std_floor: Float[Array, " dim"]  # of the new contexts, context units; 0 for none
+
+
+@struct.dataclass
+class EpisodicLearner(Episodic):
     """What both share. Traced settings first; static ones are shapes and choices."""
 
-    max_kl: float = 0.25  # epsilon of the dual, nats
-    fit_max_kl: float | None = None  # epsilon of the fit, nats; None for the same
-    ridge: float = 1e-5  # of the value function's weights, 1 / `ridge_unit`
-    value_features: Features = struct.field(pytree_node=False, default=Polynomial(2))
-    policy_features: Features = struct.field(pytree_node=False, default=Polynomial(1))
-    num_samples: int = struct.field(pytree_node=False, default=100)  # rollouts an iteration
-    buffer_size: int = struct.field(pytree_node=False, default=10)  # iterations
-    ridge_unit: Literal["reward", "spread"] = struct.field(pytree_node=False, default="spread")  # as published "reward"
-    precision: Literal["float64", "float32"] = struct.field(pytree_node=False, default="float64")  # of the update
-
-    def check(self) -> None:
-        """Checks the settings, outside jit.
-
-        Raises:
-            ValueError: one sentence that names the value and what would be right.
-        """
-        check_at_least("agent", self, 1, "num_samples", "buffer_size")
-        for field in ("max_kl", "fit_max_kl", "ridge"):
-            value = getattr(self, field)
-            if value is not None and not 0 < value < float("inf"):
-                raise ValueError(f"agent.{field} must be positive and finite, got {value}")
+    max_kl: float = setting(0.25, above=0, unit="nats", help="epsilon of the dual")
+    fit_max_kl: float | None = setting(None, above=0, unit="nats", help="epsilon of the fit; None for that of the dual")
+    ridge: float = setting(1e-5, above=0, unit="1 / ridge_unit", help="on the weights of the value function")
+    value_features: Features = setting(Polynomial(2), static=True, help="that the value function is linear in")
+    policy_features: Features = setting(Polynomial(1), static=True, help="that the policy is linear in")
+    num_samples: int = setting(100, static=True, least=1, unit="rollouts", help="of an iteration")
+    buffer_size: int = setting(10, static=True, least=1, unit="iterations", help="whose rollouts an update sees")
+    ridge_unit: Literal["reward", "spread"] = setting("spread", static=True, help="of the ridge; published: reward")
+    precision: Literal["float64", "float32"] = setting("float64", static=True, help="of the update")
 
     def check_contexts(self, space: ContextSpace) -> None:
         """Checks that all features are for contexts of this space.
@@ -120,11 +102,8 @@ class EpisodicLearner(abc.ABC):
         Raises:
             ValueError: a grid of other dimensions.
         """
-        for field in dataclasses.fields(self):
-            features = getattr(self, field.name)
-            if isinstance(features, RadialBasis) and len(features.counts) != space.size:
-                grid = f"a grid of {len(features.counts)} dimensions"
-                raise ValueError(f"agent.{field.name} has {grid}, contexts of this task have {space.size}")
+        self.value_features.check(space, "agent.value_features")
+        self.policy_features.check(space, "agent.policy_features")
 
     def num_rollouts(self, task: EpisodicTask) -> int:
         """Returns the number of rollouts an iteration."""
@@ -135,48 +114,34 @@ class EpisodicLearner(abc.ABC):
         return state.buffer.lengths.sum()
 
     def init(
-        self, key: Array, task: EpisodicTask, initial: Gaussian | None = None, target: Gaussian | None = None
+        self, key: Array, task: EpisodicTask, initial: ContextDistribution, target: ContextDistribution
     ) -> State:
-        """Returns the state before the first iteration: the buffer but for one batch is filled by the initial policy.
-
-        Args:
-            key: for the rollouts.
-            task: what to learn.
-            initial: context distribution to start from; None for the task's.
-            target: context distribution to end at; None for the task's.
-        """
+        """Returns the state before the first iteration: the buffer but for one batch is filled by the initial policy."""
         key_target, key_contexts, key_rollouts = jax.random.split(key, 3)
-        target = task.target if target is None else target
-        start = self._start(task.initial if initial is None else initial, target)
-        features = self.policy_features(start.mean[None])
+        space = task.context_space
+        start = initial if self.fits_contexts else target
+        features = self.policy_features(jnp.zeros((1, space.size)))
         policy = LinearGaussian.around_zero(task.parameter_std, features.shape[1])
-        target_contexts = draw_contexts(key_target, target, task, TARGET_BATCHES * self.num_samples)
-        contexts = draw_contexts(key_contexts, start, task, (self.buffer_size - 1) * self.num_samples)
+        target_contexts = target.sample_many(key_target, space, TARGET_BATCHES * self.num_samples)
+        contexts = start.sample_many(key_contexts, space, (self.buffer_size - 1) * self.num_samples)
         filled = self._rollouts(policy, task, key_rollouts, contexts)
         mean_features = self.value_features(target_contexts).mean(axis=0)
         return State(
             policy=policy,
-            contexts=start,
-            target=target,
             buffer=jax.tree.map(self._first_buffer, filled),
             mean_features=mean_features,
             minimiser=Minimiser(jnp.zeros_like(mean_features), jnp.ones(self._num_temperatures)),
             iteration=jnp.zeros((), jnp.int32),
         )
 
-    def iterate(self, state: State, task: EpisodicTask, key: Array) -> tuple[State, Metrics]:
-        """Returns the state one iteration later."""
+    def iterate(self, state: State, world: Rollouts, key: Array) -> tuple[State, Rollouts, Episodes, Metrics]:
+        """Runs the rollouts of one iteration and learns from them."""
         key_contexts, key_rollouts = jax.random.split(key)
-        contexts = self.sample_contexts(state, task, key_contexts, self.num_samples)
-        return self.learn(state, task, self.collect(state, task, key_rollouts, contexts))
-
-    def sample_contexts(self, state: State, task: EpisodicTask, key: Array, count: int) -> Float[Array, "count dim"]:
-        """Returns contexts of the current distribution, inside the bounds."""
-        return draw_contexts(key, state.contexts, task, count)
-
-    def test_contexts(self, target: Gaussian, task: EpisodicTask, key: Array, count: int) -> Float[Array, "count dim"]:
-        """Returns contexts to measure the result on: of the target distribution, inside the bounds."""
-        return draw_contexts(key, target, task, count)
+        contexts, tickets = world.batch(key_contexts, self.num_samples)
+        batch = self.collect(state, world.task, key_rollouts, contexts)
+        state, metrics, fit = self.learn(state, batch, world.joint)
+        episodes = whole_episodes(contexts, batch.rewards, batch.successes, batch.lengths, tickets)
+        return state, world, dataclasses.replace(episodes, fit=fit), metrics
 
     def sample_parameters(
         self, state: State, task: EpisodicTask, key: Array, contexts: Float[Array, "M dim"]
@@ -188,37 +153,33 @@ class EpisodicLearner(abc.ABC):
         """Returns one rollout of the current policy in each context; for `learn` there must be num_samples of them."""
         return self._rollouts(state.policy, task, key, contexts)
 
-    def learn(self, state: State, task: EpisodicTask, batch: Batch) -> tuple[State, Metrics]:
-        """Returns the state after the new rollouts are learned from."""
+    def learn(
+        self, state: State, batch: Batch, joint: JointProblem | None = None
+    ) -> tuple[State, Metrics, ContextFit | None]:
+        """Returns the state after the new rollouts are learned from, its metrics, and the contexts fitted with the policy."""
         state = dataclasses.replace(state, buffer=store(state.buffer, batch, state.iteration))
         samples = flatten(state.buffer)
-        alpha, kl_to_target, std_floor = self._schedule(state, samples, batch)
+        aim = joint.aim(samples.contexts, samples.rewards, batch.rewards) if joint and self.fits_contexts else None
         ridge = self.ridge / (reward_spread(samples.rewards) if self.ridge_unit == "spread" else 1.0)
         data = Data(
             policy=state.policy,
-            contexts=state.contexts,
             mean_features=state.mean_features,
             minimiser=state.minimiser,
             samples=samples,
-            target=state.target,
-            alpha=alpha,
-            std_floor=std_floor,
             max_kl=jnp.asarray(self.max_kl),
             fit_max_kl=jnp.asarray(self.max_kl if self.fit_max_kl is None else self.fit_max_kl),
             ridge=jnp.asarray(ridge),
+            contexts=ContextData(joint.old, joint.target, aim.alpha, aim.std_floor) if joint and aim else None,
         )
         update = in_float64(self._update_function) if self.precision == "float64" else self._update_function
         policy, contexts, weights, record = update(data)
         finite, informative = weights.result != Result.NOT_FINITE, samples.rewards.max() > samples.rewards.min()
         policy = select(finite & informative, policy, state.policy)
-        contexts = select(finite & (informative | (alpha > 0)), contexts, state.contexts)
+        fitted = None
+        if joint is not None and aim is not None:
+            contexts = select(finite & (informative | (aim.alpha > 0)), contexts, joint.old)
+            fitted = ContextFit(contexts, aim.alpha, aim.kl_to_target)
         metrics = Metrics(
-            reward=batch.rewards.mean(),
-            success_rate=batch.successes.mean(dtype=float),
-            environment_steps=batch.lengths.sum(),
-            curriculum=self._curriculum(
-                CurriculumMetrics(alpha, kl_to_target, contexts.mean, contexts.chol @ contexts.chol.T)
-            ),
             kl=record.kl,
             eta=record.eta,
             effective_sample_size=1 / (weights.policy**2).sum(),
@@ -227,9 +188,9 @@ class EpisodicLearner(abc.ABC):
             dual_result=weights.result,
         )
         learned = dataclasses.replace(
-            state, policy=policy, contexts=contexts, minimiser=weights.minimiser, iteration=state.iteration + 1
+            state, policy=policy, minimiser=weights.minimiser, iteration=state.iteration + 1
         )
-        return learned, metrics
+        return learned, metrics, fitted
 
     def _first_buffer(self, filled: Array) -> Array:
         """Returns the batches of the buffer; the first, still blank, is the one that the first iteration writes."""
@@ -251,7 +212,7 @@ class EpisodicLearner(abc.ABC):
         means = policy.mean(self.policy_features(contexts))
         return sample_inside(key, means, policy.chol, task.parameter_lower, task.parameter_upper)
 
-    def _update_function(self, data: Data) -> tuple[LinearGaussian, Gaussian, Weights, Fit]:
+    def _update_function(self, data: Data) -> tuple[LinearGaussian, Gaussian | None, Weights, Fit]:
         """Returns new policy and contexts, in the dtype of the state, from data in any dtype."""
         dtype = data.policy.chol.dtype
         outputs = self._update(_cast(data, jnp.float64 if self.precision == "float64" else dtype))
@@ -262,29 +223,29 @@ class EpisodicLearner(abc.ABC):
     def _num_temperatures(self) -> int: ...
 
     @abc.abstractmethod
-    def _start(self, initial: Gaussian, target: Gaussian) -> Gaussian:
-        """Returns the context distribution that training starts with."""
-
-    @abc.abstractmethod
-    def _curriculum(self, metrics: CurriculumMetrics) -> CurriculumMetrics | None:
-        """Returns what there is to say of the context distribution; None where it does not move."""
-
-    @abc.abstractmethod
-    def _schedule(
-        self, state: State, samples: Batch, batch: Batch
-    ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, " dim"]]:
-        """Returns alpha, KL(p || mu) and the floor of the contexts' standard deviations, from old and new samples."""
-
-    @abc.abstractmethod
-    def _update(self, data: Data) -> tuple[LinearGaussian, Gaussian, Weights, Fit]:
-        """Returns new policy and contexts, by static settings and data alone."""
+    def _update(self, data: Data) -> tuple[LinearGaussian, Gaussian | None, Weights, Fit]:
+        """Returns new policy and contexts, None where they are not fitted, by static settings and data alone."""
 
 
-def draw_contexts(key: Array, distribution: Gaussian, task: EpisodicTask, count: int) -> Float[Array, "count dim"]:
-    """Returns contexts of a distribution inside the bounds: what lies outside is drawn again, in the end clipped."""
-    space = task.context_space
-    means = jnp.broadcast_to(distribution.mean, (count, space.size))
-    return sample_inside(key, means, distribution.chol, space.lower, space.upper)
+def whole_episodes(
+    contexts: Float[Array, "M dim"],
+    rewards: Float[Array, " M"],
+    successes: Bool[Array, " M"],
+    lengths: Int[Array, " M"],
+    tickets: Any,
+) -> Episodes:
+    """Returns rollouts as episodes; a rollout has one reward, whatever is discounted in it."""
+    count = len(rewards)
+    return Episodes(
+        mask=jnp.ones(count, bool),
+        context=contexts,
+        first_observation=jnp.zeros((count, 0)),
+        episode_return=rewards,
+        discounted_return=rewards,
+        length=lengths,
+        success=successes,
+        ticket=tickets,
+    )
 
 
 def select(condition: Bool[Array, ""], new: Tree, old: Tree) -> Tree:

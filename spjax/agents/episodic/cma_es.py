@@ -24,10 +24,14 @@ import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int
 
+from spjax.agents.base import Episodic, Rollouts
+from spjax.agents.episodic.base import whole_episodes
 from spjax.agents.episodic.bounds import into_bounds
-from spjax.checks import check_at_least
-from spjax.contexts import Gaussian
+from spjax.catalogue import part
+from spjax.contexts import ContextDistribution
 from spjax.envs.episodic import EpisodicTask
+from spjax.episodes import Episodes
+from spjax.settings import setting
 
 LEAST_STD, LARGEST_STD = 1e-6, 1e9  # initial step sizes
 LEAST_POPULATION = 3
@@ -37,7 +41,6 @@ LEAST_POPULATION = 3
 class CMAESState:
     """What CMA-ES carries from generation to generation."""
 
-    context: Float[Array, " dim"]  # the mean of the target distribution
     search: Any  # evosax's: mean, step size, covariance and paths, of parameters not yet mapped into the bounds
 
 
@@ -45,21 +48,18 @@ class CMAESState:
 class CMAESMetrics:
     """Of one generation."""
 
-    reward: Float[Array, ""]  # mean over the population
-    success_rate: Float[Array, ""]
     best_reward: Float[Array, ""]  # of the population; -inf where none is finite
     std: Float[Array, ""]  # sigma that the population was drawn with, parameter units
     entropy: Float[Array, ""]  # of the Gaussian that the population was drawn from, before the bounds, nats
-    environment_steps: Int[Array, ""]
-    curriculum: None = None  # the context never moves
 
 
+@part("agent", "cma-es")
 @struct.dataclass
-class CMAES:
+class CMAES(Episodic):
     """Covariance matrix adaptation evolution strategy; a policy without contexts."""
 
-    initial_std: float = 0.0  # sigma_0, parameter units; 0: the largest of the task's
-    population_size: int = struct.field(pytree_node=False, default=0)  # lambda; 0: 4 + int(3 ln D)
+    initial_std: float = setting(0.0, least=0, unit="parameter units", help="sigma_0; 0 for the largest of the task's")
+    population_size: int = setting(0, static=True, least=0, help="lambda; 0 for 4 + int(3 ln D)")
 
     def check(self) -> None:
         """Checks the settings, outside jit.
@@ -67,7 +67,6 @@ class CMAES:
         Raises:
             ValueError: one sentence that names the value and what would be right, or evosax is not installed.
         """
-        check_at_least("agent", self, 0, "initial_std")
         if self.population_size != 0 and self.population_size < LEAST_POPULATION:
             raise ValueError(
                 f"agent.population_size must be 0 or at least {LEAST_POPULATION}, got {self.population_size}"
@@ -77,57 +76,40 @@ class CMAES:
 
     def num_rollouts(self, task: EpisodicTask) -> int:
         """Returns the rollouts of one iteration: the population size."""
-        return self.population_size or 4 + int(3 * math.log(task.parameter_size))
+        return self.population_size or population_size(task.parameter_size)
 
     def environment_steps_before(self, state: CMAESState) -> Int[Array, ""]:
         """Returns 0: a new state has seen no rollouts."""
         return jnp.zeros((), jnp.int32)
 
     def init(
-        self, key: Array, task: EpisodicTask, initial: Gaussian | None = None, target: Gaussian | None = None
+        self, key: Array, task: EpisodicTask, initial: ContextDistribution, target: ContextDistribution
     ) -> CMAESState:
-        """Returns the state before the first generation: mean 0, covariance sigma_0^2 I.
-
-        Args:
-            key: not used.
-            task: what to learn.
-            initial: not used.
-            target: context distribution whose mean is learned; None for the task's.
-        """
+        """Returns the state before the first generation: mean 0, covariance sigma_0^2 I."""
         strategy, params = self._strategy(task)
         search = strategy.init(key, jnp.zeros(task.parameter_size), params)
-        context = (task.target if target is None else target).mean
-        return jax.tree.map(_strongly_typed, CMAESState(context, search))
+        return jax.tree.map(_strongly_typed, CMAESState(search))
 
-    def iterate(self, state: CMAESState, task: EpisodicTask, key: Array) -> tuple[CMAESState, CMAESMetrics]:
-        """Returns the state one generation later."""
+    def iterate(
+        self, state: CMAESState, world: Rollouts, key: Array
+    ) -> tuple[CMAESState, Rollouts, Episodes, CMAESMetrics]:
+        """Runs one generation."""
+        task = world.task
         key_ask, key_contexts, key_task, key_tell = jax.random.split(key, 4)
         strategy, params = self._strategy(task)
         population, search = strategy.ask(key_ask, state.search, params)
         thetas = into_bounds(population, task.parameter_lower, task.parameter_upper)
-        contexts = self.sample_contexts(state, task, key_contexts, len(thetas))
+        contexts, tickets = world.batch(key_contexts, len(thetas))
         outcome = jax.vmap(task.rollout)(jax.random.split(key_task, len(thetas)), thetas, contexts)
         cost = jnp.where(jnp.isfinite(outcome.reward), -outcome.reward, jnp.inf)
         new, _ = strategy.tell(key_tell, population, cost, search, params)
         metrics = CMAESMetrics(
-            reward=outcome.reward.mean(),
-            success_rate=outcome.success.mean(dtype=float),
             best_reward=-cost.min(),
             std=search.std,
             entropy=_entropy(search.std * search.D),
-            environment_steps=outcome.length.sum(dtype=jnp.int32),
         )
-        return CMAESState(state.context, new), metrics
-
-    def sample_contexts(
-        self, state: CMAESState, task: EpisodicTask, key: Array, count: int
-    ) -> Float[Array, "count dim"]:
-        """Returns the mean of the target distribution, over and over."""
-        return jnp.broadcast_to(state.context, (count, task.context_space.size))
-
-    def test_contexts(self, target: Gaussian, task: EpisodicTask, key: Array, count: int) -> Float[Array, "count dim"]:
-        """Returns the contexts to measure the result on: the mean of the target distribution, over and over."""
-        return jnp.broadcast_to(target.mean, (count, task.context_space.size))
+        episodes = whole_episodes(contexts, outcome.reward, outcome.success, outcome.length, tickets)
+        return CMAESState(new), world, episodes, metrics
 
     def sample_parameters(
         self, state: CMAESState, task: EpisodicTask, key: Array, contexts: Float[Array, "M dim"]
@@ -142,6 +124,11 @@ class CMAES:
         strategy, params = _cma_es(self.num_rollouts(task), task.parameter_size)
         std = jnp.where(self.initial_std == 0, max(task.parameter_std), self.initial_std)
         return strategy, params.replace(std_init=std, std_min=LEAST_STD * std, std_max=LARGEST_STD * std)
+
+
+def population_size(num_parameters: int) -> int:
+    """Returns the default population of a search in that many parameters: 4 + int(3 ln D)."""
+    return 4 + int(3 * math.log(num_parameters))
 
 
 @functools.cache

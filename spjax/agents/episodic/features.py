@@ -2,38 +2,54 @@
 
 import dataclasses
 import itertools
-from typing import Protocol
+import abc
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from spjax.catalogue import part
+from spjax.contexts import ContextSpace
+from spjax.settings import Part, setting
 
-class Features(Protocol):
+
+class Features(Part, abc.ABC):
     """What value functions and policies are linear in."""
 
+    kind = "features"
+
+    @abc.abstractmethod
     def __call__(self, contexts: Float[Array, "N dim"]) -> Float[Array, "N F"]:
         """Returns the features of each context."""
-        ...
+
+    def check(self, space: ContextSpace, what: str) -> None:  # noqa: B027
+        """Checks whether they are for contexts of this space; raises ValueError with one clear sentence."""
 
 
+@part("features", "radial-basis")
 @dataclasses.dataclass(frozen=True)
-class RadialBasis:
+class RadialBasis(Features):
     """Gaussian bumps on a grid, normalised to sum 1 at each context, and a constant 1.
 
     The activation of centre m is exp(-sum_k w_k (c_k - m_k)^2); the centres lie evenly inside the bounds, none on them.
     """
 
-    lower: tuple[float, ...]  # of the grid, context units
-    upper: tuple[float, ...]
-    counts: tuple[int, ...]  # centres along each dimension
-    inverse_widths: tuple[float, ...]  # w, 1 / squared context units
+    lower: tuple[float, ...] = setting(static=True, unit="context units", help="of the grid")
+    upper: tuple[float, ...] = setting(static=True, unit="context units", help="of the grid")
+    counts: tuple[int, ...] = setting(static=True, least=1, help="centres along each dimension")
+    inverse_widths: tuple[float, ...] = setting(static=True, least=0, unit="1 / squared context units", help="w")
 
     def __post_init__(self) -> None:
         lengths = {len(self.lower), len(self.upper), len(self.counts), len(self.inverse_widths)}
         if len(lengths) > 1:
             raise ValueError("lower, upper, counts and inverse_widths must have one entry per context dimension")
+
+    def check(self, space: ContextSpace, what: str) -> None:
+        """Checks that the grid has the dimensions of the space."""
+        if len(self.counts) != space.size:
+            grid = f"a grid of {len(self.counts)} dimensions"
+            raise ValueError(f"{what} has {grid}, contexts of this task have {space.size}")
 
     @property
     def centres(self) -> np.ndarray:
@@ -51,15 +67,12 @@ class RadialBasis:
         return jnp.concatenate([bumps, jnp.ones_like(bumps[:, :1])], axis=1)
 
 
+@part("features", "polynomial")
 @dataclasses.dataclass(frozen=True)
-class Polynomial:
+class Polynomial(Features):
     """All monomials up to a degree, the constant first; degree 1 gives the linear policies of the paper."""
 
-    degree: int
-
-    def __post_init__(self) -> None:
-        if self.degree < 0:
-            raise ValueError(f"the degree of polynomial features must be at least 0, got {self.degree}")
+    degree: int = setting(1, static=True, least=0, help="largest sum of exponents")
 
     def __call__(self, contexts: Float[Array, "N dim"]) -> Float[Array, "N F"]:
         """Returns the monomials by degree: 1, c_0, c_1, c_0^2, c_0 c_1, c_1^2, ..."""

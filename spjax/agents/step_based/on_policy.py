@@ -1,5 +1,6 @@
 """What PPO and TRPO share: the two networks, the rollout with its log probabilities, advantages and value targets."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float
 
+from spjax.agents.base import Slots, StepBased
 from spjax.agents.step_based.gae import gae
 from spjax.agents.step_based.networks import (
     GaussianPolicy,
@@ -17,9 +19,9 @@ from spjax.agents.step_based.networks import (
     gaussian_sample,
 )
 from spjax.agents.step_based.rollout import Assign, Slot, Transitions, flat, rollout
-from spjax.checks import check_at_least, check_fractions
 from spjax.envs.base import Env
 from spjax.episodes import Episodes
+from spjax.settings import setting
 
 
 @struct.dataclass
@@ -34,16 +36,16 @@ class Batch:
 
 
 @struct.dataclass
-class OnPolicy:
+class OnPolicy(StepBased):
     """Settings of every on-policy learner; its state has a field `params` with the parameters of both networks."""
 
-    num_envs: int = struct.field(pytree_node=False, default=16)  # parallel environment slots
-    num_steps: int = struct.field(pytree_node=False, default=128)  # control steps a slot and iteration
-    hidden: tuple[int, ...] = struct.field(pytree_node=False, default=(64, 64))  # of both networks
-    bootstrap_time_limit: bool = struct.field(pytree_node=False, default=True)  # False: a time limit is an end
-    discount: float = 0.95  # gamma
-    gae_lambda: float = 0.99
-    entropy_coefficient: float = 0.0
+    num_envs: int = setting(16, static=True, least=1, help="parallel environment slots")
+    num_steps: int = setting(128, static=True, least=1, unit="control steps", help="of each slot in an iteration")
+    hidden: tuple[int, ...] = setting((64, 64), static=True, least=1, help="widths of both networks")
+    bootstrap_time_limit: bool = setting(True, static=True, help="value what a time limit cuts off; else it is an end")
+    discount: float = setting(0.95, least=0, most=1, help="gamma")
+    gae_lambda: float = setting(0.99, least=0, most=1, help="lambda of the generalised advantages")
+    entropy_coefficient: float = setting(0.0, least=0, help="weight of the policy's entropy")
 
     @property
     def steps_per_iteration(self) -> int:
@@ -56,9 +58,6 @@ class OnPolicy:
         Raises:
             ValueError: a value out of its range.
         """
-        check_at_least("agent", self, 1, "num_envs", "num_steps")
-        check_at_least("agent", self, 0, "entropy_coefficient")
-        check_fractions("agent", self, "discount", "gae_lambda")
         check_hidden(self.hidden)
 
     def act(
@@ -72,6 +71,11 @@ class OnPolicy:
     ) -> Float[Array, "*batch action"]:
         """Returns the means of the policy with these parameters, unclipped."""
         return self.policy(policy, env, observation)[0]
+
+    @property
+    def has_value(self) -> bool:
+        """A state-value network."""
+        return True
 
     def value(self, state: Any, observation: Float[Array, "*batch observation"]) -> Float[Array, "*batch"]:
         """Returns the critic's discounted return from these observations."""
@@ -97,17 +101,20 @@ class OnPolicy:
         return output
 
     def collect(
-        self, params: dict[str, Params], env: Env, key: Array, slots: Slot, assign: Assign
-    ) -> tuple[Slot, Batch, Episodes, Array]:
-        """Runs one iteration's environment steps; returns slots, the flat batch, episodes and non-finite ends."""
+        self, params: dict[str, Params], world: Slots, key: Array
+    ) -> tuple[Slots, Batch, Episodes, Array]:
+        """Runs one iteration's environment steps; returns the world, the flat batch, episodes and non-finite ends."""
 
         def act(act_key: Array, observation: Array) -> tuple[Array, Array]:
-            mean, log_std = self.policy(params["policy"], env, observation)
+            mean, log_std = self.policy(params["policy"], world.env, observation)
             action = gaussian_sample(act_key, mean, log_std)
             return action, gaussian_log_prob(mean, log_std, action)
 
-        slots, transitions, episodes, num_failed = rollout(env, key, slots, act, assign, self.num_steps, self.discount)
-        return slots, self.batch(params["value"], transitions), episodes, num_failed
+        slots, transitions, episodes, num_failed = rollout(
+            world.env, key, world.slots, act, world.assign, self.num_steps, self.discount
+        )
+        world = dataclasses.replace(world, slots=slots)
+        return world, self.batch(params["value"], transitions), episodes, num_failed
 
     def batch(self, params: Params, transitions: Transitions) -> Batch:
         """Returns the flat batch [T * B, ...] with advantages and value targets."""

@@ -14,25 +14,28 @@ from flax import struct
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
+from spjax.agents.base import Slots
 from spjax.agents.step_based.minibatches import minibatches, packed
 from spjax.agents.step_based.networks import Params, gaussian_log_prob
 from spjax.agents.step_based.on_policy import Batch, OnPolicy, gaussian_entropy
 from spjax.agents.step_based.rollout import Assign, Slot
-from spjax.checks import check_at_least
+from spjax.catalogue import part
 from spjax.envs.base import Env
 from spjax.episodes import Episodes
+from spjax.settings import setting
 
 
+@part("agent", "ppo")
 @struct.dataclass
 class PPO(OnPolicy):
-    """Settings of the learner. Static fields shape the program, the others are traced: sweeps over them never recompile."""
+    """Proximal policy optimisation."""
 
-    num_minibatches: int = struct.field(pytree_node=False, default=32)
-    num_epochs: int = struct.field(pytree_node=False, default=8)
-    learning_rate: float = 2.5e-4
-    clip_range: float = 0.2
-    value_coefficient: float = 1.0
-    max_grad_norm: float = float("inf")  # global norm
+    num_minibatches: int = setting(32, static=True, least=1, help="of each epoch")
+    num_epochs: int = setting(8, static=True, least=1, help="passes over an iteration's steps")
+    learning_rate: float = setting(2.5e-4, least=0, help="of both networks")
+    clip_range: float = setting(0.2, least=0, infinite=True, help="of the probability ratio around 1")
+    value_coefficient: float = setting(1.0, least=0, help="weight of the value loss")
+    max_grad_norm: float = setting(float("inf"), least=0, infinite=True, help="global norm that gradients are clipped to")
 
     def check(self) -> None:
         """Checks concrete settings.
@@ -41,9 +44,6 @@ class PPO(OnPolicy):
             ValueError: a value out of its range, or a batch that the minibatches do not divide or leave in single rows.
         """
         super().check()
-        check_at_least("agent", self, 1, "num_minibatches", "num_epochs")
-        check_at_least("agent", self, 0, "learning_rate", "value_coefficient")
-        check_at_least("agent", self, 0, "clip_range", "max_grad_norm", infinite=True)
         if self.steps_per_iteration % self.num_minibatches:
             raise ValueError(
                 f"agent.num_minibatches must divide num_envs * num_steps = {self.steps_per_iteration}, "
@@ -61,12 +61,12 @@ class PPO(OnPolicy):
         return PPOState(params=params, optimiser=_ADAM.init(ravel_pytree(params)[0]))
 
     def iterate(
-        self, state: "PPOState", env: Env, key: Array, slots: Slot, assign: Assign
-    ) -> tuple["PPOState", Slot, Episodes, "PPOMetrics"]:
+        self, state: "PPOState", world: Slots, key: Array
+    ) -> tuple["PPOState", Slots, Episodes, "PPOMetrics"]:
         """Runs one iteration: num_envs * num_steps environment steps, then all epochs of updates."""
         key_rollout, key_update = jax.random.split(key)
-        slots, batch, episodes, num_failed = self.collect(state.params, env, key_rollout, slots, assign)
-        state, losses = self._update(state, env, key_update, batch)
+        world, batch, episodes, num_failed = self.collect(state.params, world, key_rollout)
+        state, losses = self._update(state, world.env, key_update, batch)
         metrics = PPOMetrics(
             policy_loss=losses.policy.mean(),
             value_loss=losses.value.mean(),
@@ -75,7 +75,7 @@ class PPO(OnPolicy):
             policy_std=jnp.exp(state.params["policy"]["params"]["log_std"]).mean(),
             num_failed=num_failed,
         )
-        return state, slots, episodes, metrics
+        return state, world, episodes, metrics
 
     def loss(self, params: Params, env: Env, batch: Batch) -> tuple[Float[Array, ""], "Losses"]:
         """Returns the loss of one minibatch: clipped surrogate + value_coefficient * MSE / 2 - entropy bonus."""

@@ -9,7 +9,6 @@ with a bound on the return (V_LB) should therefore read sample returns: `SelfPac
 """
 
 import dataclasses
-import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -20,13 +19,15 @@ from flax import struct
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
+from spjax.agents.base import Slots, StepBased
 from spjax.agents.step_based.minibatches import packed
 from spjax.agents.step_based.networks import ActionValue, Params, SquashedPolicy, Value, check_hidden, squashed_sample
 from spjax.agents.step_based.replay import Replay
 from spjax.agents.step_based.rollout import Assign, Slot, Transitions, flat, step_keys, step_slots
-from spjax.checks import check_at_least, check_fractions
+from spjax.catalogue import part
 from spjax.envs.base import Env
 from spjax.episodes import Episodes
+from spjax.settings import setting
 
 
 @struct.dataclass
@@ -40,24 +41,25 @@ class Rows:
     goes_on: Float[Array, " row"]  # 0 where nothing follows
 
 
+@part("agent", "sac")
 @struct.dataclass
-class SAC:
-    """Settings of the learner. Static fields shape the program, the others are traced: sweeps over them never recompile."""
+class SAC(StepBased):
+    """Soft actor-critic with a learned temperature."""
 
-    num_envs: int = struct.field(pytree_node=False, default=5)  # parallel environment slots
-    num_steps: int = struct.field(pytree_node=False, default=410)  # control steps a slot and iteration
-    updates_per_step: int = struct.field(pytree_node=False, default=1)  # after each control step of all slots
-    critic: Literal["state-value", "twin-q"] = struct.field(pytree_node=False, default="state-value")
-    hidden: tuple[int, ...] = struct.field(pytree_node=False, default=(64, 64))  # of every network
-    batch_size: int = struct.field(pytree_node=False, default=64)
-    replay_size: int = struct.field(pytree_node=False, default=10_000)  # newest transitions
-    bootstrap_time_limit: bool = struct.field(pytree_node=False, default=True)  # False: a time limit is an end
-    discount: float = 0.95  # gamma
-    learning_rate: float = 3e-4  # of policy, values and temperature
-    learning_starts: int = 500  # environment steps with uniform random actions before the first update
-    target_rate: float = 0.005  # tau, of the slow copies
-    target_entropy: float | None = None  # nats; None for minus the number of action dimensions
-    initial_temperature: float = 1.0
+    num_envs: int = setting(5, static=True, least=1, help="parallel environment slots")
+    num_steps: int = setting(410, static=True, least=1, unit="control steps", help="of each slot in an iteration")
+    updates_per_step: int = setting(1, static=True, least=0, help="gradient steps after each control step of all slots")
+    critic: Literal["state-value", "twin-q"] = setting("state-value", static=True, help="networks of the critic")
+    hidden: tuple[int, ...] = setting((64, 64), static=True, least=1, help="widths of every network")
+    batch_size: int = setting(64, static=True, least=1, unit="rows", help="of a gradient step")
+    replay_size: int = setting(10_000, static=True, least=1, unit="transitions", help="newest ones, kept")
+    bootstrap_time_limit: bool = setting(True, static=True, help="value what a time limit cuts off; else it is an end")
+    discount: float = setting(0.95, least=0, most=1, help="gamma")
+    learning_rate: float = setting(3e-4, least=0, help="of policy, values and temperature")
+    learning_starts: int = setting(500, least=0, unit="environment steps", help="uniform random actions before the first update")
+    target_rate: float = setting(0.005, least=0, most=1, help="tau, of the slow copies")
+    target_entropy: float | None = setting(None, unit="nats", help="None for minus the number of action dimensions")
+    initial_temperature: float = setting(1.0, above=0, help="weight of the entropy at the start")
 
     @property
     def steps_per_iteration(self) -> int:
@@ -70,14 +72,7 @@ class SAC:
         Raises:
             ValueError: a value out of its range, or a replay buffer that the slots do not divide.
         """
-        check_at_least("agent", self, 1, "num_envs", "num_steps", "batch_size", "replay_size")
-        check_at_least("agent", self, 0, "updates_per_step", "learning_rate", "learning_starts")
-        check_fractions("agent", self, "discount", "target_rate")
         check_hidden(self.hidden)
-        if not 0 < self.initial_temperature < math.inf:
-            raise ValueError(f"agent.initial_temperature must be positive and finite, got {self.initial_temperature}")
-        if self.target_entropy is not None and not math.isfinite(self.target_entropy):
-            raise ValueError(f"agent.target_entropy must be finite, got {self.target_entropy}")
         if self.replay_size % self.num_envs:
             raise ValueError(
                 f"agent.replay_size must be a multiple of num_envs = {self.num_envs}, got {self.replay_size}"
@@ -114,6 +109,11 @@ class SAC:
         """Returns the squashed means of the policy with these parameters, inside the env's box."""
         return _to_box(env, jnp.tanh(self._policy(policy, env, observation)[0]))
 
+    @property
+    def has_value(self) -> bool:
+        """Whether the critic has a state value."""
+        return self.critic == "state-value"
+
     def value(self, state: "SACState", observation: Float[Array, "*batch observation"]) -> Float[Array, "*batch"]:
         """Returns the soft value of these observations; only the "state-value" critic has one.
 
@@ -125,9 +125,10 @@ class SAC:
         return self._value(state.params["value"], observation)
 
     def iterate(
-        self, state: "SACState", env: Env, key: Array, slots: Slot, assign: Assign
-    ) -> tuple["SACState", Slot, Episodes, "SACMetrics"]:
+        self, state: "SACState", world: Slots, key: Array
+    ) -> tuple["SACState", Slots, Episodes, "SACMetrics"]:
         """Runs one iteration: num_steps control steps of every slot, each followed by the gradient steps."""
+        env, assign = world.env, world.assign
         key_steps, key_rows, key_noise = jax.random.split(key, 3)
         shape = (self.num_steps, self.updates_per_step, self.batch_size)
         noise_shape = (*shape[:2], 1 if self.critic == "state-value" else 2, self.batch_size, len(env.action_lower))
@@ -157,9 +158,9 @@ class SAC:
             return (learner, replay, slots), (episodes, failed, losses, ready)
 
         learner = _Learner(params=flat_params, target=state.target, optimiser=state.optimiser)
-        inputs = (step_keys(key_steps, self.num_steps, slots), draws)
+        inputs = (step_keys(key_steps, self.num_steps, world.slots), draws)
         (learner, replay, slots), (episodes, failed, losses, ready) = jax.lax.scan(
-            control_step, (learner, state.replay, slots), inputs
+            control_step, (learner, state.replay, world.slots), inputs
         )
         state = SACState(
             params=unravel(learner.params), target=learner.target, optimiser=learner.optimiser, replay=replay
@@ -171,7 +172,7 @@ class SAC:
             num_updates=updates,
             num_failed=failed.sum(),
         )
-        return state, slots, flat(episodes), metrics
+        return state, dataclasses.replace(world, slots=slots), flat(episodes), metrics
 
     def loss(
         self, params: Params, target: Params, env: Env, rows: Rows, noise: Float[Array, "draw row action"]

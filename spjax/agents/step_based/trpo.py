@@ -16,28 +16,31 @@ from flax import struct
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 
+from spjax.agents.base import Slots
 from spjax.agents.step_based.minibatches import minibatches, packed
 from spjax.agents.step_based.networks import Params, gaussian_log_prob
 from spjax.agents.step_based.on_policy import Batch, OnPolicy, gaussian_entropy
 from spjax.agents.step_based.rollout import Assign, Slot
-from spjax.checks import check_at_least
+from spjax.catalogue import part
 from spjax.envs.base import Env
 from spjax.episodes import Episodes
+from spjax.settings import setting
 
 
+@part("agent", "trpo")
 @struct.dataclass
 class TRPO(OnPolicy):
-    """Settings of the learner. Static fields shape the program, the others are traced: sweeps over them never recompile."""
+    """Trust-region policy optimisation."""
 
-    fisher_stride: int = struct.field(pytree_node=False, default=5)  # Fisher products on every n-th step of a slot
-    value_batch: int = struct.field(pytree_node=False, default=128)  # rows; a last partial batch is dropped
-    value_epochs: int = struct.field(pytree_node=False, default=3)
-    max_kl: float = 0.01  # nats an iteration, mean over the batch
-    kl_tolerance: float = 1.5  # the line search accepts up to this multiple of max_kl
-    cg_iterations: int = 10
-    cg_damping: float = 0.01  # added to the Fisher matrix's diagonal
-    line_search_steps: int = 10  # halvings
-    value_learning_rate: float = 3e-4
+    fisher_stride: int = setting(5, static=True, least=1, unit="control steps", help="Fisher products on every n-th of a slot")
+    value_batch: int = setting(128, static=True, least=1, unit="rows", help="of the critic; a last partial batch is dropped")
+    value_epochs: int = setting(3, static=True, least=1, help="of the critic in an iteration")
+    max_kl: float = setting(0.01, least=0, unit="nats", help="an iteration, mean over the batch")
+    kl_tolerance: float = setting(1.5, least=1, infinite=True, help="multiple of max_kl that the line search accepts")
+    cg_iterations: int = setting(10, least=1, help="of conjugate gradients")
+    cg_damping: float = setting(0.01, least=0, help="added to the Fisher matrix's diagonal")
+    line_search_steps: int = setting(10, least=1, unit="halvings", help="of a step that is too long")
+    value_learning_rate: float = setting(3e-4, least=0, help="of the critic")
 
     def check(self) -> None:
         """Checks concrete settings.
@@ -46,11 +49,6 @@ class TRPO(OnPolicy):
             ValueError: a value out of its range, or a critic batch larger than an iteration.
         """
         super().check()
-        check_at_least(
-            "agent", self, 1, "fisher_stride", "value_batch", "value_epochs", "cg_iterations", "line_search_steps"
-        )
-        check_at_least("agent", self, 1, "kl_tolerance", infinite=True)
-        check_at_least("agent", self, 0, "max_kl", "cg_damping", "value_learning_rate")
         if self.value_batch > self.steps_per_iteration:
             raise ValueError(
                 f"agent.value_batch must be at most num_envs * num_steps = {self.steps_per_iteration}, "
@@ -63,12 +61,12 @@ class TRPO(OnPolicy):
         return TRPOState(params=params, optimiser=_ADAM.init(ravel_pytree(params["value"])[0]))
 
     def iterate(
-        self, state: "TRPOState", env: Env, key: Array, slots: Slot, assign: Assign
-    ) -> tuple["TRPOState", Slot, Episodes, "TRPOMetrics"]:
+        self, state: "TRPOState", world: Slots, key: Array
+    ) -> tuple["TRPOState", Slots, Episodes, "TRPOMetrics"]:
         """Runs one iteration: num_envs * num_steps environment steps, one policy step, then the critic's epochs."""
         key_rollout, key_value = jax.random.split(key)
-        slots, batch, episodes, num_failed = self.collect(state.params, env, key_rollout, slots, assign)
-        policy, step = self.step_policy(state.params["policy"], env, batch)
+        world, batch, episodes, num_failed = self.collect(state.params, world, key_rollout)
+        policy, step = self.step_policy(state.params["policy"], world.env, batch)
         value, optimiser, value_loss = self._fit_critic(state, key_value, batch)
         metrics = TRPOMetrics(
             surrogate=step.surrogate,
@@ -79,7 +77,7 @@ class TRPO(OnPolicy):
             policy_std=jnp.exp(policy["params"]["log_std"]).mean(),
             num_failed=num_failed,
         )
-        return TRPOState(params={"policy": policy, "value": value}, optimiser=optimiser), slots, episodes, metrics
+        return TRPOState(params={"policy": policy, "value": value}, optimiser=optimiser), world, episodes, metrics
 
     def step_policy(self, params: Params, env: Env, batch: Batch) -> tuple[Params, "PolicyStep"]:
         """Returns the policy after one trust-region step, exactly the old one where no step is accepted."""

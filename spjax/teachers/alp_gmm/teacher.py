@@ -23,29 +23,31 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float, Int
 
-from spjax.checks import check_at_least, check_fractions
+from spjax.catalogue import part
 from spjax.contexts import ContextSpace
 from spjax.episodes import Episodes
 from spjax.teachers.alp_gmm.mixture import Fit, Mixture, init_fit, refit_where_due
+from spjax.settings import setting
 from spjax.teachers.base import Teacher, Value
 
 MIN_STORED = 5  # episodes that must be exceeded before there is any learning progress
 INSERTIONS = 500  # episodes after which the store is trimmed to s_BUFFER
 
 
+@part("teacher", "alp-gmm")
 @struct.dataclass
 class ALPGMM(Teacher):
-    """Settings of the curriculum. Static fields shape the program, the others are traced."""
+    """Contexts where the return changes most, by a mixture over context and learning progress."""
 
-    distance: Literal["raw", "scaled"] = struct.field(pytree_node=False, default="raw")
-    max_components: int = struct.field(pytree_node=False, default=10)  # of the mixture; 2 at least
-    store_capacity: int = struct.field(pytree_node=False, default=2500)  # episodes, at least s_BUFFER + `INSERTIONS`
-    window_capacity: int = struct.field(pytree_node=False, default=200)  # episodes, at least n_rollout
-    random_fraction: float = 0.2  # p_RAND
-    num_rollouts: int = 100  # n_rollout, episodes
-    buffer_size: int = 500  # s_BUFFER, episodes
+    distance: Literal["raw", "scaled"] = setting("raw", static=True, help="units of contexts: their own, or their range")
+    max_components: int = setting(10, static=True, least=2, help="of the mixture")
+    store_capacity: int = setting(2500, static=True, least=1, unit="episodes", help="room for s_BUFFER and 500 more")
+    window_capacity: int = setting(200, static=True, least=1, unit="episodes", help="room for n_rollout")
+    random_fraction: float = setting(0.2, least=0, most=1, help="p_RAND, share of uniform contexts")
+    num_rollouts: int = setting(100, least=1, unit="episodes", help="n_rollout, between fits")
+    buffer_size: int = setting(500, unit="episodes", help="s_BUFFER, newest ones that learning progress is measured by")
 
-    def init(self, key: Array, space: ContextSpace, observation_size: int) -> "ALPGMMState":
+    def init(self, key: Array, space: ContextSpace) -> "ALPGMMState":
         """Returns an empty store and no mixture."""
         ranges = jnp.asarray(space.upper, float) - jnp.asarray(space.lower, float)
         return ALPGMMState(
@@ -92,9 +94,8 @@ class ALPGMM(Teacher):
         return state, _metrics(state, total / count)
 
     def check(self, space: ContextSpace) -> None:
-        """Checks fractions, counts and capacities."""
-        check_fractions("teacher", self, "random_fraction")
-        check_at_least("teacher", self, 2, "max_components")
+        """Checks how the capacities go together."""
+        super().check(space)
         if not self.max_components <= self.num_rollouts <= self.window_capacity:
             raise ValueError(
                 f"teacher.num_rollouts must lie between max_components = {self.max_components} "

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
 
-from spjax.checks import check_at_least, check_whole
 from spjax.contexts import ContextSpace
+from spjax.settings import setting
 from spjax.teachers.base import Teacher
 from spjax.teachers.buffer import masked_mean
 from spjax.teachers.goal_gan.gan import GAN, GANState, Losses
@@ -27,24 +27,16 @@ class Found:
 
 @struct.dataclass
 class GANTeacher(Teacher):
-    """Settings of the curriculum. Static fields shape the program, the others are traced."""
+    """Settings of both forms of the curriculum."""
 
-    generator_hidden: tuple[int, ...] = struct.field(pytree_node=False, default=(256, 256))
-    discriminator_hidden: tuple[int, ...] = struct.field(pytree_node=False, default=(128, 128))
-    label_capacity: int = struct.field(pytree_node=False, default=2048)  # labelled contexts kept for trainings
-    success_capacity: int = struct.field(pytree_node=False, default=4096)  # contexts in the success buffer
-    noise: float = 0.1  # delta_NOISE, added to contexts; standard deviation as a fraction of the bounds' width
-    learning_rate: float = 1e-3  # of both networks
-    train_iterations: int = 250  # steps of each network in a training
-    pretrain_iterations: int = 500  # steps of each network before the first episode
-
-    def check(self, space: ContextSpace) -> None:
-        """Checks sizes and ranges."""
-        check_whole(
-            "teacher", self, 1, "label_capacity", "success_capacity", "generator_hidden", "discriminator_hidden"
-        )
-        check_whole("teacher", self, 0, "train_iterations", "pretrain_iterations")
-        check_at_least("teacher", self, 0, "noise", "learning_rate")
+    generator_hidden: tuple[int, ...] = setting((256, 256), static=True, least=1, help="widths of the generator")
+    discriminator_hidden: tuple[int, ...] = setting((128, 128), static=True, least=1, help="widths of the discriminator")
+    label_capacity: int = setting(2048, static=True, least=1, unit="contexts", help="labelled ones kept for trainings")
+    success_capacity: int = setting(4096, static=True, least=1, unit="contexts", help="in the success buffer")
+    noise: float = setting(0.1, least=0, help="delta_NOISE, added to contexts; standard deviation as a share of the bounds' width")
+    learning_rate: float = setting(1e-3, least=0, help="of both networks")
+    train_iterations: int = setting(250, least=0, unit="steps", help="of each network in a training")
+    pretrain_iterations: int = setting(500, least=0, unit="steps", help="of each network before the first episode")
 
     def _gan(self, space: ContextSpace) -> GAN:
         return GAN(space.size, self.generator_hidden, self.discriminator_hidden)

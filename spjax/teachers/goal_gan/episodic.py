@@ -25,9 +25,10 @@ import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int
 
-from spjax.checks import check_whole
+from spjax.catalogue import part
 from spjax.contexts import ContextSpace
-from spjax.episodes import Attempt, Episodes
+from spjax.episodes import Episodes
+from spjax.settings import setting
 from spjax.teachers.base import Value
 from spjax.teachers.goal_gan.base import Found, GANTeacher, GoalGANMetrics, remember
 from spjax.teachers.goal_gan.gan import GANState, Losses
@@ -39,17 +40,17 @@ PROPOSED = 0.4  # contexts, of the rollouts that are left
 NO_CONTEXT = -1  # the ticket of rollouts that are not in a proposed context
 
 
+@part("teacher", "goal-gan-episodic")
 @struct.dataclass
 class EpisodicGoalGAN(GANTeacher):
-    """Settings of the curriculum. Static fields shape the program, the others are traced."""
+    """Contexts of intermediate difficulty, for agents that run an iteration's rollouts at once."""
 
-    history: int = struct.field(pytree_node=False, default=10)  # iterations whose labels a training sees
-    label_capacity: int = struct.field(pytree_node=False, default=512)  # contexts of `history` iterations
-    noise: float = 0.05
-    pretrain_iterations: int = 1000
-    train_every: int = 5  # n_ROLLOUT, iterations between trainings
+    collects = ("rollouts",)
 
-    def init(self, key: Array, space: ContextSpace, observation_size: int) -> "EpisodicGoalGANState":
+    history: int = setting(10, static=True, least=1, unit="iterations", help="whose labels a training sees")
+    train_every: int = setting(5, least=1, unit="iterations", help="n_ROLLOUT, between trainings")
+
+    def init(self, key: Array, space: ContextSpace) -> "EpisodicGoalGANState":
         """Returns a GAN that proposes uniform contexts, and empty buffers."""
         key_networks, key_contexts, key_training = jax.random.split(key, 3)
         uniform = jax.vmap(space.sample_uniform)(jax.random.split(key_contexts, PRETRAIN_CONTEXTS))
@@ -66,12 +67,6 @@ class EpisodicGoalGAN(GANTeacher):
         """Returns one proposed context, inside the bounds."""
         key_proposal, key_noise = jax.random.split(key)
         return self._blur(key_noise, space, self._propose(state.networks, key_proposal, space, 1)[0])
-
-    def assign(
-        self, state: "EpisodicGoalGANState", key: Array, space: ContextSpace, last: Attempt
-    ) -> tuple[Float[Array, " dim"], Int[Array, ""]]:
-        """Raises ValueError: step-based learners take `spjax.teachers.GoalGAN`."""
-        raise ValueError("EpisodicGoalGAN proposes the contexts of a whole iteration; step-based learners take GoalGAN")
 
     def batch(
         self, state: "EpisodicGoalGANState", key: Array, space: ContextSpace, count: int
@@ -110,11 +105,6 @@ class EpisodicGoalGAN(GANTeacher):
             space=state.space,
         )
         return state, sets.metrics(found, useful.astype(jnp.int32), losses)
-
-    def check(self, space: ContextSpace) -> None:
-        """Checks sizes and ranges."""
-        super().check(space)
-        check_whole("teacher", self, 1, "history", "train_every")
 
     def check_batch(self, count: int) -> None:
         """Checks that there are contexts to play twice, and room for their labels."""

@@ -15,20 +15,21 @@ no room is dropped and counted.
 
 import dataclasses
 import enum
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
 
-from spjax.checks import check_fractions, check_whole
-from spjax.contexts import ContextSpace, Gaussian
+from spjax.catalogue import part
+from spjax.contexts import ContextSpace
 from spjax.episodes import Attempt, Episodes
+from spjax.settings import setting
 from spjax.teachers.base import Value
 from spjax.teachers.goal_gan.base import Found, GANTeacher, GoalGANMetrics, remember
 from spjax.teachers.goal_gan.gan import GANState, Losses
 from spjax.teachers.goal_gan.goal_sets import Labelled, Successes
-from spjax.teachers.target import check_gaussian
 
 PRETRAIN_CONTEXTS = 1000  # drawn from the initial distribution
 PROPOSALS = 1024  # generated at once for an iteration; the network in every step of the rollout costs far more
@@ -51,23 +52,26 @@ class GoalGANTicket:
     first_success: Bool[Array, ""]  # of the first attempt, False during it
 
 
+@part("teacher", "goal-gan")
 @struct.dataclass
 class GoalGAN(GANTeacher):
-    """Settings of the curriculum. Static fields shape the program, the others are traced."""
+    """Contexts of intermediate difficulty, for agents that act step by step."""
 
-    num_rollouts: int = 50  # n_ROLLOUT, labelled contexts in each training
-    success_fraction: float = 0.2  # p_SUCCESS, probability of a context from the success buffer
-    initial_mean: tuple[float, ...] | None = None  # of the contexts of the pre-training, context units; None for none
-    initial_std: tuple[float, ...] | None = None
+    collects = ("slots",)
 
-    def init(self, key: Array, space: ContextSpace, observation_size: int) -> "GoalGANState":
+    start: Literal["initial", "target"] = setting(
+        "initial", static=True, help="initial: pre-trained on the initial distribution; target: not pre-trained"
+    )
+    num_rollouts: int = setting(50, least=1, unit="contexts", help="n_ROLLOUT, labelled ones in each training")
+    success_fraction: float = setting(0.2, least=0, most=1, help="p_SUCCESS, chance of a context from the success buffer")
+
+    def init(self, key: Array, space: ContextSpace) -> "GoalGANState":
         """Returns a GAN that proposes contexts of the initial distribution where there is one, and empty buffers."""
         key_networks, key_contexts, key_training, key_proposals = jax.random.split(key, 4)
         networks = self._gan(space).init(key_networks)
-        if self.initial_mean is not None and self.initial_std is not None:
-            initial = Gaussian.from_std(self.initial_mean, self.initial_std)
-            contexts = jax.vmap(initial.sample)(jax.random.split(key_contexts, PRETRAIN_CONTEXTS))
-            networks = self._pretrain(networks, key_training, space, space.clip(contexts))
+        if self.start == "initial":
+            contexts = self.starts_at.sample_many(key_contexts, space, PRETRAIN_CONTEXTS)
+            networks = self._pretrain(networks, key_training, space, contexts)
         return GoalGANState(
             networks=networks,
             proposals=self._propose(networks, key_proposals, space, PROPOSALS),
@@ -118,18 +122,12 @@ class GoalGAN(GANTeacher):
         return state, sets.metrics(found, trainings, losses)
 
     def check(self, space: ContextSpace) -> None:
-        """Checks sizes, ranges and the initial distribution."""
+        """Checks that a training finds room."""
         super().check(space)
-        check_whole("teacher", self, 1, "num_rollouts")
         if self.num_rollouts > self.label_capacity:
             raise ValueError(
                 f"teacher.num_rollouts must be at most label_capacity = {self.label_capacity}, got {self.num_rollouts}"
             )
-        check_fractions("teacher", self, "success_fraction")
-        if (self.initial_mean is None) != (self.initial_std is None):
-            raise ValueError("teacher.initial_mean and teacher.initial_std must both be given, or neither")
-        if self.initial_mean is not None and self.initial_std is not None:
-            check_gaussian(space, "initial", self.initial_mean, self.initial_std)
 
     def _draw(
         self, state: "GoalGANState", key: Array, space: ContextSpace

@@ -26,30 +26,32 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
 
-from spjax.checks import check_at_least, check_fractions, check_whole
+from spjax.catalogue import part
 from spjax.contexts import ContextSpace
 from spjax.episodes import Episodes
+from spjax.settings import setting
 from spjax.teachers.base import Teacher, Value
 from spjax.teachers.sagg_riac.regions import Regions, Samples, Summary, add, split_where_due, summarise
 
 UNIFORM, LOWEST = 2, 3  # the modes that are not mode 1
 
 
+@part("teacher", "sagg-riac")
 @struct.dataclass
 class SAGGRIAC(Teacher):
-    """Settings of the curriculum. Static fields shape the program, the others are traced."""
+    """Contexts where the competence changes most, in a tree of regions."""
 
-    candidates: int = struct.field(pytree_node=False, default=50)  # random cuts that a split chooses from
-    region_capacity: int = struct.field(pytree_node=False, default=1024)
-    sample_capacity: int = struct.field(pytree_node=False, default=60000)  # 600 iterations of 100 rollouts
-    split_window: int = struct.field(pytree_node=False, default=512)  # samples, more than max_goals
-    max_goals: int = 200  # samples; a region with more is split
-    max_history: int = 100  # samples, even; window of the interest
-    uniform_fraction: float = 0.2  # of contexts drawn in mode 2
-    lowest_fraction: float = 0.1  # of contexts drawn in mode 3
-    std: float = 0.1  # of the noise in mode 3, context units of each dimension
+    candidates: int = setting(50, static=True, least=1, help="random cuts that a split chooses from")
+    region_capacity: int = setting(1024, static=True, least=1, unit="regions", help="room for regions")
+    sample_capacity: int = setting(60000, static=True, least=1, unit="samples", help="room for 600 iterations of 100")
+    split_window: int = setting(512, static=True, least=1, unit="samples", help="that a split sees; more than max_goals")
+    max_goals: int = setting(200, least=1, unit="samples", help="a region with more is split")
+    max_history: int = setting(100, least=2, unit="samples", help="window of the interest; even")
+    uniform_fraction: float = setting(0.2, least=0, most=1, help="share of contexts drawn in mode 2")
+    lowest_fraction: float = setting(0.1, least=0, most=1, help="share of contexts drawn in mode 3")
+    std: float = setting(0.1, least=0, unit="context units", help="of the noise in mode 3")
 
-    def init(self, key: Array, space: ContextSpace, observation_size: int) -> "SAGGRIACState":
+    def init(self, key: Array, space: ContextSpace) -> "SAGGRIACState":
         """Returns one region, the whole space, without samples."""
         samples = Samples.empty(self.sample_capacity, space.size, self.region_capacity)
         regions = Regions.whole(self.region_capacity, space.size)
@@ -101,10 +103,8 @@ class SAGGRIAC(Teacher):
         return state, metrics
 
     def check(self, space: ContextSpace) -> None:
-        """Checks fractions, counts and capacities."""
-        counts = ("candidates", "region_capacity", "max_goals", "split_window", "sample_capacity")
-        check_whole("teacher", self, 1, *counts)
-        check_whole("teacher", self, 2, "max_history")
+        """Checks how counts and fractions go together."""
+        super().check(space)
         if self.max_history % 2:
             raise ValueError(f"teacher.max_history must be even, got {self.max_history}")
         for field in ("split_window", "sample_capacity"):
@@ -112,11 +112,9 @@ class SAGGRIAC(Teacher):
                 raise ValueError(
                     f"teacher.{field} must be more than max_goals = {self.max_goals}, got {getattr(self, field)}"
                 )
-        check_fractions("teacher", self, "uniform_fraction", "lowest_fraction")
         total = self.uniform_fraction + self.lowest_fraction
         if total > 1:
             raise ValueError(f"teacher.uniform_fraction + teacher.lowest_fraction must be at most 1, got {total:g}")
-        check_at_least("teacher", self, 0, "std")
 
     def _mode(self, chance: Float[Array, ""]) -> Int[Array, ""]:
         """Returns the mode that a uniform number in [0, 1) stands for."""

@@ -1,0 +1,130 @@
+"""The agent contract: how one collects experience, and what it offers to whoever trains it.
+
+An agent is a pytree of settings with pure functions over a state of its own. An iteration runs in a *world*: `Slots`, where
+episodes run for ever side by side and a finished slot gets its next context from the teacher, or `Rollouts`, where the agent
+asks for the contexts of a batch of whole episodes.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from jaxtyping import Array, Float, Int
+
+from spjax.contexts import ContextDistribution, ContextSpace
+from spjax.envs.base import Env
+from spjax.envs.episodic import EpisodicTask
+from spjax.episodes import Episodes
+from spjax.self_paced.joint import JointProblem
+from spjax.settings import Part
+
+if TYPE_CHECKING:  # whose package imports this module
+    from spjax.agents.step_based.rollout import Assign, Slot
+
+Batch = Callable[[Array, int], tuple[Float[Array, "M dim"], Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Slots:
+    """The world of agents that act step by step."""
+
+    env: Env
+    slots: "Slot"  # [B]
+    assign: "Assign"  # the next context of a slot, from the teacher
+
+
+@dataclasses.dataclass(frozen=True)
+class Rollouts:
+    """The world of agents that try parameters in whole rollouts."""
+
+    task: EpisodicTask
+    batch: Batch  # (key, count) -> contexts and tickets, from the teacher
+    joint: JointProblem | None = None  # of a teacher whose contexts are fitted together with the policy
+
+
+class Agent(Part, abc.ABC):
+    """What every agent offers."""
+
+    kind: ClassVar[str] = "agent"
+    collects: ClassVar[Literal["slots", "rollouts"]]  # the world that it needs
+    fits_contexts: ClassVar[bool] = False  # whether it fits the contexts together with its policy
+    discount: Any  # gamma of the returns: a number, or what is traced in its place
+
+    @property
+    def has_value(self) -> bool:
+        """Whether it has a critic that a teacher may ask."""
+        return False
+
+    @abc.abstractmethod
+    def iterate(self, state: Any, world: Any, key: Array) -> tuple[Any, Any, Episodes, Any]:
+        """Runs one iteration.
+
+        Returns:
+            the agent's state, the world to go on from, the episodes that ended, and a pytree of metrics.
+        """
+
+    def check(self) -> None:  # noqa: B027
+        """Checks what ranges of single settings cannot say; raises ValueError with one clear sentence."""
+
+    def check_contexts(self, space: ContextSpace) -> None:  # noqa: B027
+        """Checks whether it can learn in contexts of this space; raises ValueError with one clear sentence."""
+
+
+class StepBased(Agent):
+    """An agent that acts step by step in a fixed number of environment slots."""
+
+    collects = "slots"
+
+    num_envs: int
+
+    @property
+    @abc.abstractmethod
+    def steps_per_iteration(self) -> int:
+        """Environment steps."""
+
+    @abc.abstractmethod
+    def init(self, key: Array, env: Env) -> Any:
+        """Returns the state before the first iteration."""
+
+    @abc.abstractmethod
+    def act(
+        self, state: Any, env: Env, key: Array, observation: Float[Array, "*batch observation"]
+    ) -> Float[Array, "*batch action"]:
+        """Returns actions drawn from the policy."""
+
+    def value(self, state: Any, observation: Float[Array, "*batch observation"]) -> Float[Array, "*batch"]:
+        """Returns the critic's discounted return from these observations, where there is a critic."""
+        raise ValueError(f"{type(self).__name__} has no critic")
+
+
+class Episodic(Agent):
+    """An agent that searches in the parameters of whole rollouts."""
+
+    collects = "rollouts"
+    discount = 1.0  # a rollout has one reward, whatever is discounted in it
+
+    @abc.abstractmethod
+    def num_rollouts(self, task: EpisodicTask) -> int:
+        """Returns the rollouts of an iteration."""
+
+    @abc.abstractmethod
+    def init(self, key: Array, task: EpisodicTask, initial: ContextDistribution, target: ContextDistribution) -> Any:
+        """Returns the state before the first iteration.
+
+        Args:
+            key: for rollouts that fill a buffer.
+            task: what to learn.
+            initial: where the teacher starts.
+            target: what counts in the end.
+        """
+
+    @abc.abstractmethod
+    def sample_parameters(
+        self, state: Any, task: EpisodicTask, key: Array, contexts: Float[Array, "M dim"]
+    ) -> Float[Array, "M parameter"]:
+        """Returns a draw of the policy in each context, inside the bounds."""
+
+    @abc.abstractmethod
+    def environment_steps_before(self, state: Any) -> Int[Array, ""]:
+        """Returns how many control steps were spent before the first iteration."""

@@ -1,0 +1,318 @@
+"""Settings: one declaration gives the check, the flag, the help text, the sweep and the JSON.
+
+    @struct.dataclass
+    class Mine(Teacher):
+        rate: float = setting(0.1, least=0, most=1, help="share of random tasks")
+
+What has settings is a `Part`. Traced settings are leaves of its pytree, so a sweep over them never recompiles; static ones
+shape the program. Nothing here needs JAX.
+"""
+
+import dataclasses
+import difflib
+import math
+import numbers
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal, Self
+
+Value = Any  # of a setting: a number, a word, a tuple of them, None, or another part
+
+_KEY = "setting"  # in the metadata of a field
+_UNIONS = (types.UnionType, typing.Union)
+_LARGEST = 2**31  # whole numbers are 32 bits wide inside the program
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What a field says of itself."""
+
+    static: bool = False  # shapes the compiled program, so a sweep cannot vary it
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None  # like `least`, but not the bound itself
+    infinite: bool = False  # whether infinity is allowed; it switches something off
+    unit: str = ""  # "1" and "" for a dimensionless number
+    help: str = ""
+
+    def describe(self) -> str:
+        """Returns the help text with unit and bounds."""
+        notes = [self.unit] if self.unit not in ("", "1") else []
+        if self.least is not None and self.most is not None:
+            notes.append(f"{self.least:g} to {self.most:g}")
+        elif self.least is not None:
+            notes.append(f"at least {self.least:g}")
+        elif self.above is not None:
+            notes.append(f"above {self.above:g}")
+        return self.help + (f" [{', '.join(notes)}]" if notes else "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Declared:
+    """A setting of a class: its name, its type, and what it says of itself."""
+
+    name: str
+    hint: Any
+    default: Any  # `dataclasses.MISSING` where there is none
+    setting: Setting
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of part that the setting holds, None for numbers and words."""
+        for choice in _choices(self.hint):
+            if isinstance(choice, type) and issubclass(choice, Part):
+                return choice.kind
+        return None
+
+    @property
+    def optional(self) -> bool:
+        """Whether None is a value."""
+        return type(None) in _choices(self.hint)
+
+
+def setting(
+    default: Any = dataclasses.MISSING,
+    *,
+    static: bool = False,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+    infinite: bool = False,
+    unit: str = "",
+    help: str = "",
+) -> Any:
+    """Returns the field of a setting.
+
+    Args:
+        default: its value where none is given.
+        static: whether it shapes the compiled program; a sweep varies the other, traced ones.
+        least: smallest value.
+        most: largest value.
+        above: the value must be larger than this.
+        infinite: whether infinity is allowed.
+        unit: for example "s" or "nats".
+        help: one line.
+    """
+    about = Setting(static, least, most, above, infinite, unit, help)
+    return dataclasses.field(default=default, metadata={"pytree_node": not static, _KEY: about})
+
+
+class Part:
+    """What has settings and can be chosen by name: a dataclass whose fields are made by `setting`."""
+
+    kind: ClassVar[str]  # of the contract that it fulfils: "task", "agent", "teacher", ...
+
+    @classmethod
+    def declared(cls) -> dict[str, Declared]:
+        """Returns the settings of this class by name."""
+        hints = typing.get_type_hints(cls)
+        return {
+            field.name: Declared(field.name, hints[field.name], field.default, field.metadata[_KEY])
+            for field in dataclasses.fields(cls)  # type: ignore[arg-type]
+            if _KEY in field.metadata
+        }
+
+    def settings(self) -> dict[str, Value]:
+        """Returns the values of the settings by name."""
+        return {name: getattr(self, name) for name in self.declared()}
+
+    def changed(self, **values: Value) -> Self:
+        """Returns the part with other values of these settings."""
+        return dataclasses.replace(self, **values)  # type: ignore[type-var]
+
+    @classmethod
+    def made(cls, **values: Value) -> Self:
+        """Returns the part with these settings, the others at their defaults."""
+        return cls(**values)
+
+
+def traced(part: Part) -> dict[str, Declared]:
+    """Returns the settings that a sweep may vary, by dotted name; those of nested parts too."""
+    found: dict[str, Declared] = {}
+    for name, declared in part.declared().items():
+        value = part.settings()[name]
+        if isinstance(value, Part):
+            found |= {f"{name}.{inner}": one for inner, one in traced(value).items()}
+        elif declared.kind is None and not declared.setting.static:
+            found[name] = declared
+    return found
+
+
+def every(part: Part) -> dict[str, Declared]:
+    """Returns all settings by dotted name, those of nested parts too."""
+    found: dict[str, Declared] = {}
+    for name, declared in part.declared().items():
+        found[name] = declared
+        value = part.settings()[name]
+        if isinstance(value, Part):
+            found |= {f"{name}.{inner}": one for inner, one in every(value).items()}
+    return found
+
+
+def get(part: Part, path: str) -> Value:
+    """Returns the value of a setting by its dotted name."""
+    name, _, rest = path.partition(".")
+    value = part.settings()[name]
+    return get(value, rest) if rest else value
+
+
+def put(part: Part, path: str, value: Value) -> Part:
+    """Returns the part with another value of the setting of this dotted name."""
+    name, _, rest = path.partition(".")
+    return part.changed(**{name: put(part.settings()[name], rest, value) if rest else value})
+
+
+def plain(value: Value) -> Value:
+    """Returns a value in the types of Python: numbers of NumPy become Python's, arrays and lists become tuples."""
+    if isinstance(value, Part):
+        changes = {name: plain(old) for name, old in value.settings().items()}
+        same = all(changes[name] is old for name, old in value.settings().items())
+        return value if same else value.changed(**changes)
+    if isinstance(value, list | tuple):
+        return tuple(map(plain, value)) if isinstance(value, list) or any(plain(v) is not v for v in value) else value
+    if hasattr(value, "tolist"):  # of NumPy and JAX
+        return plain(value.tolist())
+    return value
+
+
+def check(prefix: str, part: Part) -> None:
+    """Checks kind and range of every setting, nested parts too.
+
+    Raises:
+        ValueError: one sentence that names the setting, what it must be, and the value.
+    """
+    for name, declared in part.declared().items():
+        check_value(f"{prefix}.{name}", declared, part.settings()[name])
+
+
+def check_value(name: str, declared: Declared, value: Value) -> None:
+    """Checks one value of a setting; raises as `check`."""
+    if value is None and declared.optional:
+        return
+    words = [word for choice in _choices(declared.hint) for word in _words(choice)]
+    if words:
+        if value not in words:
+            raise ValueError(f"{name} must be {_either(words)}, got {value!r}")
+    elif declared.kind is not None:
+        if not isinstance(value, Part) or value.kind != declared.kind:
+            raise ValueError(f"{name} must be a {declared.kind}, got {value!r}")
+        check(name, value)
+    elif bool in _choices(declared.hint):
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} must be True or False, got {value!r}")
+    elif str not in _choices(declared.hint):
+        _check_numbers(name, declared, value)
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Returns the tail of an error message: the nearest known name, or all of them."""
+    known = list(known)
+    near = near_name(name, known, cutoff)
+    return f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
+
+
+def near_name(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Returns the nearest of the known names, None where none is near. The paper's symbols lead to their settings."""
+    known = list(known)
+    head, _, last = name.rpartition(".")
+    meant = SYMBOLS.get(last.replace("-", "_").lower())
+    for candidate in known:
+        if meant and candidate.replace("-", "_").rpartition(".")[2] == meant:
+            return candidate
+    same = [candidate for candidate in known if candidate.rpartition(".")[2] == last and last]
+    if same:
+        return same[0]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
+    return near[0] if near else None
+
+
+SYMBOLS: Mapping[str, str] = {  # of the paper -> setting
+    "k_alpha": "offset",
+    "epsilon": "max_kl",
+    "eps": "max_kl",
+    "v_lb": "performance_bound",
+    "sigma_lb": "std_floor",
+    "d_kl_lb": "floor_kl",
+    "gamma": "discount",
+    "lambda": "gae_lambda",
+    "kl_proportion": "zeta",
+    "k_offset": "warmup",
+}
+
+
+def help_text(cls: type[Part]) -> str:
+    """Returns a list of the settings for a docstring."""
+    lines = []
+    for name, declared in cls.declared().items():
+        shown = "" if declared.default is dataclasses.MISSING else f" (default {_shown(declared.default)})"
+        how = "static" if declared.setting.static else "traced"
+        lines.append(f"    {name}: {declared.setting.describe()}{shown}, {how}".rstrip())
+    return "\n\nSettings:\n" + "\n".join(lines) if lines else ""
+
+
+def _shown(value: Value) -> str:
+    return type(value).__name__ if isinstance(value, Part) else f"{value}"
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    """Returns the types that a union allows; the type itself where it is no union."""
+    return typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
+
+
+def _words(hint: Any) -> tuple[str, ...]:
+    return typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
+
+
+def _either(words: list[str]) -> str:
+    shown = [str(word) for word in words]
+    return f"{', '.join(shown[:-1])} or {shown[-1]}" if len(shown) > 1 else shown[0]
+
+
+def _check_numbers(name: str, declared: Declared, value: Value) -> None:
+    several = any(typing.get_origin(choice) is tuple for choice in _choices(declared.hint))
+    single = any(typing.get_origin(choice) is not tuple and choice is not type(None) for choice in _choices(declared.hint))
+    if isinstance(value, tuple):
+        if not several:
+            raise ValueError(f"{name} needs a number, got {value!r}")
+        for number in value:
+            _check_tuple_item(name, declared, number)
+    elif several and not single:
+        raise ValueError(f"{name} needs several numbers, got {value!r}")
+    else:
+        whole = int in _choices(declared.hint) and not declared.setting.infinite
+        _check_number(name, declared.setting, value, whole)
+
+
+def _check_tuple_item(name: str, declared: Declared, item: Value) -> None:
+    if isinstance(item, tuple):
+        for number in item:
+            _check_tuple_item(name, declared, number)
+        return
+    element = next(typing.get_args(c)[0] for c in _choices(declared.hint) if typing.get_origin(c) is tuple)
+    _check_number(name, declared.setting, item, element is int)
+
+
+def _check_number(name: str, about: Setting, value: Value, whole: bool) -> None:
+    if whole and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise ValueError(f"{name} needs a number, got {value!r}")
+    number = float(value)
+    if math.isnan(number):
+        raise ValueError(f"{name} must not be NaN")
+    if isinstance(value, numbers.Integral) and not -_LARGEST < int(value) < _LARGEST:
+        raise ValueError(f"{name} must be less than 2^31 if it is a whole number, got {value}")
+    if about.least is not None and about.most is not None:
+        if not about.least <= number <= about.most:
+            raise ValueError(f"{name} must lie in [{about.least:g}, {about.most:g}], got {value}")
+    elif about.least is not None and number < about.least:
+        raise ValueError(f"{name} must be at least {about.least:g}, got {value}")
+    elif about.most is not None and number > about.most:
+        raise ValueError(f"{name} must be at most {about.most:g}, got {value}")
+    if about.above is not None and not number > about.above:
+        bound = "positive" if about.above == 0 else f"more than {about.above:g}"
+        raise ValueError(f"{name} must be {bound}{'' if about.infinite else ' and finite'}, got {value}")
+    if math.isinf(number) and not about.infinite:
+        positive = "positive and " if about.above == 0 else ""
+        raise ValueError(f"{name} must be {positive}finite, got {value}")
