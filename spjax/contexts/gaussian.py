@@ -4,6 +4,7 @@ Full covariance, kept as its Cholesky factor. All functions are pure, differenti
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -12,15 +13,24 @@ from flax import struct
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from spjax.contexts.base import ContextDistribution, Summary
+from spjax.contexts.sampling import sample_inside
+from spjax.contexts.space import ContextSpace
 from spjax.solvers.linalg import solve_lower
+
+if TYPE_CHECKING:
+    from spjax.contexts.gaussian_chart import GaussianChart
+
+Outside = Literal["clip", "redraw"]
 
 
 @struct.dataclass
-class Gaussian:
+class Gaussian(ContextDistribution):
     """N(mean, chol @ chol.T) over contexts; a pytree, so it vmaps over seeds as it is."""
 
     mean: Float[Array, " dim"]  # context units
     chol: Float[Array, "dim dim"]  # lower triangular, positive diagonal, context units
+    outside: Outside = struct.field(pytree_node=False, default="clip")  # what becomes of draws outside the space
 
     @classmethod
     def from_std(cls, mean: ArrayLike | Sequence[ArrayLike], std: ArrayLike | Sequence[ArrayLike]) -> "Gaussian":
@@ -59,15 +69,65 @@ class Gaussian:
         """The marginal standard deviations, context units."""
         return jnp.sqrt((self.chol**2).sum(axis=1))
 
-    def sample(self, key: Array) -> Float[Array, " dim"]:
-        """Returns one draw, not clipped to any bounds; reparameterised, so differentiable in mean and chol."""
-        return self.mean + self.chol @ jax.random.normal(key, self.mean.shape, self.mean.dtype)
+    @property
+    def dim(self) -> int:
+        """The number of context dimensions."""
+        return self.mean.shape[-1]
+
+    @property
+    def chart(self) -> "GaussianChart":
+        """Whitened coordinates, with hand-written derivatives."""
+        from spjax.contexts.gaussian_chart import GaussianChart  # which needs the class Gaussian
+
+        return GaussianChart()
+
+    def sample(self, key: Array, space: ContextSpace | None = None) -> Float[Array, " dim"]:
+        """Returns one draw, reparameterised, so differentiable in mean and chol.
+
+        In a space a draw outside is moved to the nearest context inside ("clip") or drawn again ("redraw").
+        """
+        if space is not None and self.outside == "redraw":
+            return self.sample_many(key, space, 1)[0]
+        context = self.mean + self.chol @ jax.random.normal(key, self.mean.shape, self.mean.dtype)
+        return context if space is None else space.clip(context)
+
+    def sample_many(self, key: Array, space: ContextSpace | None, count: int) -> Float[Array, "count dim"]:
+        """Returns independent draws; "redraw" draws all of them from one key until none lies outside."""
+        if space is None or self.outside == "clip":
+            return super().sample_many(key, space, count)
+        means = jnp.broadcast_to(self.mean, (count, space.size))
+        return sample_inside(key, means, self.chol, space.lower, space.upper)
 
     def log_prob(self, context: Float[Array, " dim"]) -> Float[Array, ""]:
         """Returns the log density in nats at one context."""
         whitened = solve_lower(self.chol, context - self.mean)
         log_det = jnp.log(jnp.diagonal(self.chol)).sum()
         return -0.5 * (whitened**2).sum() - log_det - 0.5 * self.mean.size * jnp.log(2 * jnp.pi)
+
+    def summary(self) -> Summary:
+        """Returns mean and marginal standard deviations."""
+        return Summary(mean=self.mean, std=self.std)
+
+    def kl_to(self, other: "Gaussian") -> Float[Array, ""]:
+        """Returns KL(self || other) in nats."""
+        return kl_divergence(self, other)
+
+    def check(self, space: ContextSpace, what: str) -> None:
+        """Checks that the mean lies in the space and the factor has one positive, finite diagonal entry a dimension.
+
+        Raises:
+            ValueError: one sentence with "<what>_mean" or "<what>_std".
+        """
+        space.check(_decimals(self.mean), f"{what}_mean")
+        if self.chol.shape != (space.size, space.size):
+            raise ValueError(
+                f"{what}_std needs {space.size} values ({', '.join(space.names)}), got {self.chol.shape[-1]}"
+            )
+        for name, value, pivot in zip(space.names, _decimals(self.std), np.diagonal(self.chol), strict=True):
+            if not (0 < value < float("inf") and pivot > 0):
+                raise ValueError(f"{what}_std of {name} must be positive and finite, got {value:g}")
+        if self.outside not in get_args(Outside):
+            raise ValueError(f'{what}: outside must be "clip" or "redraw", got {self.outside!r}')
 
 
 def kl_divergence(p: Gaussian, q: Gaussian) -> Float[Array, ""]:
@@ -89,3 +149,8 @@ def _expm1_minus(x: Float[Array, " n"]) -> Float[Array, " n"]:
     near = jnp.where(small, x, 0.0)
     series = near**2 * (0.5 + near * (1 / 6 + near * (1 / 24 + near / 120)))
     return jnp.where(small, series, jnp.expm1(x) - x)
+
+
+def _decimals(values: Float[Array, " dim"]) -> list[float]:
+    """Returns the numbers as they were typed: 2.4 in single precision is 2.4, not 2.4000001, which may lie outside."""
+    return [float(str(value)) for value in np.asarray(values)]
