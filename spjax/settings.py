@@ -271,7 +271,9 @@ def _either(words: list[str]) -> str:
 
 def _check_numbers(name: str, declared: Declared, value: Value) -> None:
     several = any(typing.get_origin(choice) is tuple for choice in _choices(declared.hint))
-    single = any(typing.get_origin(choice) is not tuple and choice is not type(None) for choice in _choices(declared.hint))
+    single = any(
+        typing.get_origin(choice) is not tuple and choice is not type(None) for choice in _choices(declared.hint)
+    )
     if isinstance(value, tuple):
         if not several:
             raise ValueError(f"{name} needs a number, got {value!r}")

@@ -64,10 +64,10 @@ class Agent(Part, abc.ABC):
             the agent's state, the world to go on from, the episodes that ended, and a pytree of metrics.
         """
 
-    def check(self) -> None:  # noqa: B027
+    def check(self) -> None:
         """Checks what ranges of single settings cannot say; raises ValueError with one clear sentence."""
 
-    def check_contexts(self, space: ContextSpace) -> None:  # noqa: B027
+    def check_contexts(self, space: ContextSpace) -> None:
         """Checks whether it can learn in contexts of this space; raises ValueError with one clear sentence."""
 
 

@@ -19,8 +19,8 @@ from spjax.cli.flags import Group, parse
 from spjax.cli.report import say
 from spjax.cli.training import load_own, words
 from spjax.settings import Part, setting
-from spjax.training.config import RunConfig
 from spjax.training.collect import Outcome
+from spjax.training.config import RunConfig
 from spjax.training.experiment import Experiment, RunState
 from spjax.training.lanes import Lanes
 from spjax.training.program import Program

@@ -261,6 +261,9 @@ def _nearest_flag(name: str, known: Sequence[str], command: str) -> str:
     same = [flag for flag in known if flag.removeprefix("--").rpartition(".")[2] == last]
     if same:
         return f"did you mean {same[0]}?"
-    return suggest(name.removeprefix("--"), [flag.removeprefix("--") for flag in known], "").replace(
-        "did you mean ", "did you mean --"
-    ) or f"see spjax {command} --help"
+    return (
+        suggest(name.removeprefix("--"), [flag.removeprefix("--") for flag in known], "").replace(
+            "did you mean ", "did you mean --"
+        )
+        or f"see spjax {command} --help"
+    )

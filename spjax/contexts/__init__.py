@@ -1,7 +1,16 @@
-"""What a distribution over tasks is: the context space and the Gaussian over it."""
+"""What a distribution over tasks is: the context space, the families of distributions over it, and their charts."""
 
 from spjax.contexts.base import ContextDistribution, Summary
+from spjax.contexts.chart import Chart, KlDirection
 from spjax.contexts.gaussian import Gaussian, kl_divergence
 from spjax.contexts.space import ContextSpace
 
-__all__ = ["ContextDistribution", "ContextSpace", "Summary", "Gaussian", "kl_divergence"]
+__all__ = [
+    "Chart",
+    "ContextDistribution",
+    "ContextSpace",
+    "Gaussian",
+    "KlDirection",
+    "Summary",
+    "kl_divergence",
+]

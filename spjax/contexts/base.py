@@ -1,29 +1,96 @@
-"""stub"""
+"""What a context family is: a distribution that can be drawn from, weighed, summarised, compared and charted.
+
+A family is a pytree, so it vmaps over seeds as it is. Its chart (`spjax.contexts.chart`) makes it a curriculum's: nothing else in
+the package asks which family it has.
+"""
+
 import abc
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
+
 import jax
+import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
+
+from spjax.contexts.chart import Chart
 from spjax.contexts.space import ContextSpace
 from spjax.settings import Part
 
+
 @struct.dataclass
 class Summary:
-    mean: Float[Array, " dim"]
-    std: Float[Array, " dim"]
-    covariance: Float[Array, "dim dim"]
+    """The first two moments, for metrics and pictures."""
+
+    mean: Float[Array, " dim"]  # context units
+    covariance: Float[Array, "dim dim"]  # squared context units
+
+    @property
+    def std(self) -> Float[Array, " dim"]:
+        """Marginal standard deviations, context units."""
+        return jnp.sqrt(jnp.diagonal(self.covariance))
+
 
 class ContextDistribution(Part, abc.ABC):
+    """A distribution over contexts; subclasses are frozen dataclasses that JAX takes for pytrees (``flax.struct``)."""
+
     kind: ClassVar[str] = "distribution"
+
+    @property
     @abc.abstractmethod
-    def sample(self, key: Array, space: ContextSpace | None = None) -> Float[Array, " dim"]: ...
+    def dim(self) -> int:
+        """The number of context dimensions."""
+
+    @property
+    @abc.abstractmethod
+    def chart(self) -> Chart[Any, Any]:
+        """The family's coordinates around a distribution."""
+
+    @abc.abstractmethod
+    def sample(self, key: Array, space: ContextSpace | None = None) -> Float[Array, " dim"]:
+        """Returns one draw; inside the space where one is given, and the family says how."""
+
     def sample_many(self, key: Array, space: ContextSpace | None, count: int) -> Float[Array, "count dim"]:
-        return jax.vmap(lambda k: self.sample(k, space))(jax.random.split(key, count))
+        """Returns independent draws; by default one `sample` for each child of the key."""
+        return jax.vmap(lambda key: self.sample(key, space))(jax.random.split(key, count))
+
     @abc.abstractmethod
-    def log_prob(self, context: Float[Array, " dim"]) -> Float[Array, ""]: ...
+    def log_prob(self, context: Float[Array, " dim"]) -> Float[Array, ""]:
+        """Returns the log density (log probability, for a family on points) in nats at one context."""
+
     @abc.abstractmethod
-    def summary(self) -> Summary: ...
+    def summary(self) -> Summary:
+        """Returns mean and covariance."""
+
     @abc.abstractmethod
-    def kl_to(self, other: Any) -> Float[Array, ""]: ...
+    def kl_to(self, other: Self) -> Float[Array, ""]:
+        """Returns KL(self || other) in nats, ``other`` of the same family."""
+
     @abc.abstractmethod
-    def check(self, space: ContextSpace, what: str) -> None: ...
+    def check(self, space: ContextSpace, what: str) -> None:
+        """Checks concrete values against the bounds; ``what`` names the distribution, such as "teacher.target".
+
+        Raises:
+            ValueError: one sentence that names the value and what would be right.
+        """
+
+    def check_target(self, target: "ContextDistribution") -> None:
+        """Checks that KL(. || target) exists for whatever this distribution may become.
+
+        Raises:
+            ValueError: another family, or a target over another number of dimensions.
+        """
+        if type(target) is not type(self):
+            raise ValueError(
+                f"old and target must be of one family, got {type(self).__name__} and {type(target).__name__}"
+            )
+        if target.dim != self.dim:
+            raise ValueError(
+                f"target must have {self.dim} context dimensions as the old distribution, got {target.dim}"
+            )
+
+    def is_usable(self) -> Bool[Array, ""]:
+        """Returns whether an update can work with these values; by default, whether all are finite."""
+        usable = jnp.array(True)
+        for leaf in jax.tree.leaves(self):
+            usable &= jnp.isfinite(leaf).all()
+        return usable

@@ -3,9 +3,8 @@
 Full covariance, kept as its Cholesky factor. All functions are pure, differentiable and work under ``jit`` and ``vmap``.
 """
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +15,15 @@ from jaxtyping import Array, Float
 
 from spjax.catalogue import part
 from spjax.contexts.base import ContextDistribution, Summary
+from spjax.contexts.sampling import sample_inside
 from spjax.contexts.space import ContextSpace
 from spjax.settings import Declared, Setting
 from spjax.solvers.linalg import solve_lower
+
+if TYPE_CHECKING:
+    from spjax.contexts.gaussian_chart import GaussianChart
+
+Outside = Literal["clip", "redraw"]
 
 
 _DECLARED = {
@@ -26,7 +31,10 @@ _DECLARED = {
     for one in (
         Declared("mean", tuple[float, ...], (), Setting(unit="context units", help="of each dimension")),
         Declared(
-            "std", tuple[float, ...] | None, None, Setting(unit="context units", above=0, help="of independent dimensions")
+            "std",
+            tuple[float, ...] | None,
+            None,
+            Setting(unit="context units", above=0, help="of independent dimensions"),
         ),
         Declared(
             "covariance",
@@ -51,10 +59,12 @@ class Gaussian(ContextDistribution):
 
     mean: Float[Array, " dim"]  # context units
     chol: Float[Array, "dim dim"]  # lower triangular, positive diagonal, context units
-    outside: Literal["clip", "redraw"] = struct.field(pytree_node=False, default="clip")
+    outside: Outside = struct.field(pytree_node=False, default="clip")  # what becomes of draws outside the space
 
     @classmethod
-    def from_std(cls, mean: ArrayLike | Sequence[ArrayLike], std: ArrayLike | Sequence[ArrayLike], outside: Literal["clip", "redraw"] = "clip") -> "Gaussian":
+    def from_std(
+        cls, mean: ArrayLike | Sequence[ArrayLike], std: ArrayLike | Sequence[ArrayLike], outside: Outside = "clip"
+    ) -> "Gaussian":
         """Returns the Gaussian with independent dimensions; ``std`` must be positive where it can be seen (outside jit)."""
         mean, std = jnp.asarray(mean, dtype=float), jnp.asarray(std, dtype=float)
         if mean.shape != std.shape or mean.ndim != 1:
@@ -64,7 +74,7 @@ class Gaussian(ContextDistribution):
         return cls(mean=mean, chol=jnp.diag(std), outside=outside)
 
     @classmethod
-    def from_covariance(cls, mean: ArrayLike, covariance: ArrayLike, outside: Literal["clip", "redraw"] = "clip") -> "Gaussian":
+    def from_covariance(cls, mean: ArrayLike, covariance: ArrayLike, outside: Outside = "clip") -> "Gaussian":
         """Returns the Gaussian with this covariance. Call it outside jit.
 
         Raises:
@@ -90,9 +100,9 @@ class Gaussian(ContextDistribution):
         chol = np.asarray(self.chol)
         independent = not np.tril(chol, -1).any()
         return {
-            "mean": _shortest(self.mean),
-            "std": _shortest(np.diagonal(chol)) if independent else None,
-            "covariance": None if independent else tuple(map(_shortest, np.asarray(self.covariance))),
+            "mean": tuple(_decimals(self.mean)),
+            "std": tuple(_decimals(np.diagonal(chol))) if independent else None,
+            "covariance": None if independent else tuple(tuple(_decimals(row)) for row in np.asarray(self.covariance)),
             "outside": self.outside,
         }
 
@@ -128,39 +138,65 @@ class Gaussian(ContextDistribution):
         """The marginal standard deviations, context units."""
         return jnp.sqrt((self.chol**2).sum(axis=1))
 
+    @property
+    def dim(self) -> int:
+        """The number of context dimensions."""
+        return self.mean.shape[-1]
+
+    @property
+    def chart(self) -> "GaussianChart":
+        """Whitened coordinates, with hand-written derivatives."""
+        from spjax.contexts.gaussian_chart import GaussianChart  # which needs the class Gaussian
+
+        return GaussianChart()
+
     def sample(self, key: Array, space: ContextSpace | None = None) -> Float[Array, " dim"]:
-        """Returns one draw, not clipped to any bounds; reparameterised, so differentiable in mean and chol."""
+        """Returns one draw, reparameterised, so differentiable in mean and chol.
+
+        In a space a draw outside is moved to the nearest context inside ("clip") or drawn again ("redraw").
+        """
         if space is not None and self.outside == "redraw":
             return self.sample_many(key, space, 1)[0]
         context = self.mean + self.chol @ jax.random.normal(key, self.mean.shape, self.mean.dtype)
         return context if space is None else space.clip(context)
 
     def sample_many(self, key: Array, space: ContextSpace | None, count: int) -> Float[Array, "count dim"]:
+        """Returns independent draws; "redraw" draws all of them from one key until none lies outside."""
         if space is None or self.outside == "clip":
             return super().sample_many(key, space, count)
-        from spjax.agents.episodic.policy import sample_inside
         means = jnp.broadcast_to(self.mean, (count, space.size))
         return sample_inside(key, means, self.chol, space.lower, space.upper)
-
-    def summary(self) -> Summary:
-        return Summary(self.mean, self.std, self.covariance)
-
-    def kl_to(self, other: "Gaussian") -> Float[Array, ""]:
-        return kl_divergence(self, other)
-
-    def check(self, space: ContextSpace, what: str) -> None:
-        mean = np.asarray(self.mean)
-        space.check(mean.tolist(), f"{what}.mean")
-        std = np.asarray(self.std)
-        for name, value in zip(space.names, std, strict=True):
-            if not 0 < value < float("inf"):
-                raise ValueError(f"{what}.std of {name} must be positive and finite, got {value:g}")
 
     def log_prob(self, context: Float[Array, " dim"]) -> Float[Array, ""]:
         """Returns the log density in nats at one context."""
         whitened = solve_lower(self.chol, context - self.mean)
         log_det = jnp.log(jnp.diagonal(self.chol)).sum()
         return -0.5 * (whitened**2).sum() - log_det - 0.5 * self.mean.size * jnp.log(2 * jnp.pi)
+
+    def summary(self) -> Summary:
+        """Returns mean and covariance."""
+        return Summary(mean=self.mean, covariance=self.covariance)
+
+    def kl_to(self, other: "Gaussian") -> Float[Array, ""]:
+        """Returns KL(self || other) in nats."""
+        return kl_divergence(self, other)
+
+    def check(self, space: ContextSpace, what: str) -> None:
+        """Checks that the mean lies in the space and the factor has one positive, finite diagonal entry a dimension.
+
+        Raises:
+            ValueError: one sentence with "<what>.mean" or "<what>.std".
+        """
+        space.check(_decimals(self.mean), f"{what}.mean")
+        if self.chol.shape != (space.size, space.size):
+            raise ValueError(
+                f"{what}.std needs {space.size} values ({', '.join(space.names)}), got {self.chol.shape[-1]}"
+            )
+        for name, value, pivot in zip(space.names, _decimals(self.std), np.diagonal(self.chol), strict=True):
+            if not (0 < value < float("inf") and pivot > 0):
+                raise ValueError(f"{what}.std of {name} must be positive and finite, got {value:g}")
+        if self.outside not in get_args(Outside):
+            raise ValueError(f'{what}: outside must be "clip" or "redraw", got {self.outside!r}')
 
 
 def kl_divergence(p: Gaussian, q: Gaussian) -> Float[Array, ""]:
@@ -184,6 +220,6 @@ def _expm1_minus(x: Float[Array, " n"]) -> Float[Array, " n"]:
     return jnp.where(small, series, jnp.expm1(x) - x)
 
 
-def _shortest(numbers: Any) -> tuple[float, ...]:
-    """Returns the shortest decimals that are these numbers in their precision."""
-    return tuple(float(str(number)) for number in np.asarray(numbers))
+def _decimals(values: ArrayLike) -> list[float]:
+    """Returns the numbers as they were typed: 2.4 in single precision is 2.4, not 2.4000001, which may lie outside."""
+    return [float(str(value)) for value in np.asarray(values)]

@@ -11,39 +11,188 @@ distribution and a narrow target is gone. In these coordinates
 
 and with entries (i, j) of Z the second derivative of |R X|^2 / 2 is
 S_ii' (X X')_jj' + X_ji' (X S)_j'i + X_j'i (X S)_ji', S = X' R' R X.
-The unknown of the solver is y = Z / radius, radius = sqrt(2 max_kl): the trust region is then close to the unit ball.
 """
 
-import functools
-from typing import Literal
+import dataclasses
 
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jaxtyping import Array, Bool, Float
 
-from spjax.solvers.implicit import Constraints, Derivatives, Model, Objective
+from spjax.contexts.chart import Chart, Coefficients, Gradients, KlDirection
+from spjax.contexts.gaussian import Gaussian
 from spjax.solvers.linalg import solve_lower
 
-KlDirection = Literal["old-new", "new-old"]
+SECOND_START = 0.7  # distance from the old mean, in units of the trust region's radius
 
 
 @struct.dataclass
-class LocalProblem:
-    """Minimise -performance_weight P(y) + target_weight KL(y || target), constraints: KL, performance, floors."""
+class GaussianData:
+    """One problem in whitened coordinates."""
 
+    old: Gaussian
     features: Float[Array, "dim+1 M"]  # columns [u, 1]; zero where masked out
-    weights: Float[Array, " M"]  # values / number of contexts; zero where masked out
     to_target: Float[Array, "dim dim+1"]  # R of the target
-    performance_weight: Float[Array, ""]
-    target_weight: Float[Array, ""]
-    max_kl: Float[Array, ""]  # > 0
-    radius: Float[Array, ""]  # sqrt(2 max_kl); 0 keeps everything at the old distribution
-    slack: Float[Array, ""]  # P(old) - performance_bound
-    slack_scale: Float[Array, ""]  # > 0; of order of the change of P over the trust region
-    bounded: Bool[Array, ""]  # whether P >= performance_bound is a constraint
     floored: Bool[Array, " dim"]  # whether a dimension has a standard-deviation floor
     caps: Float[Array, " dim"]  # W_jj - 1 <= cap keeps the floor
+    lowest: Float[Array, " dim"]  # what the Cholesky factor's diagonal may not fall below, context units
+
+
+@dataclasses.dataclass(frozen=True)
+class GaussianChart(Chart[Gaussian, GaussianData]):
+    """Coordinates around a Gaussian: the free entries of Z, row by row."""
+
+    def size(self, old: Gaussian) -> int:
+        """Returns k (k + 3) / 2."""
+        return old.dim * (old.dim + 3) // 2
+
+    def prepare(
+        self, old: Gaussian, target: Gaussian, contexts: Float[Array, "M dim"], mask: Bool[Array, " M"]
+    ) -> GaussianData:
+        """Returns whitened contexts and target; without floors."""
+        whitened = solve_lower(old.chol, (contexts - old.mean).T)
+        features = jnp.where(mask, jnp.concatenate([whitened, jnp.ones_like(whitened[:1])]), 0.0)
+        shift = (old.mean - target.mean)[:, None]
+        return GaussianData(
+            old=old,
+            features=features,
+            to_target=solve_lower(target.chol, jnp.concatenate([old.chol, shift], axis=1)),
+            floored=jnp.zeros(old.dim, bool),
+            caps=jnp.zeros_like(old.mean),
+            lowest=jnp.zeros_like(old.mean),
+        )
+
+    def with_floor(self, data: GaussianData, std_floor: Float[Array, " dim"]) -> GaussianData:
+        """Returns data with lower bounds of the Cholesky factor's diagonal, context units; 0 where there is none."""
+        floored = std_floor > 0
+        diagonal = jnp.diagonal(data.old.chol)
+        caps = jnp.maximum(0.0, diagonal / jnp.where(floored, std_floor, 1.0) - 1.0)
+        return dataclasses.replace(data, floored=floored, caps=caps, lowest=jnp.minimum(std_floor, diagonal))
+
+    def at(self, data: GaussianData, z: Float[Array, " n"]) -> Gaussian:
+        """Returns N(m0 + L0 d, L0 T T' L0'); exactly the old one at zero."""
+        old = data.old
+        step = inverse(to_matrix(z, old.dim))
+        mean = old.mean + old.chol @ step[:-1, -1]
+        return dataclasses.replace(old, mean=mean, chol=old.chol @ step[:-1, :-1])
+
+    def coordinates(self, data: GaussianData, new: Gaussian) -> Float[Array, " n"]:
+        """Returns the free entries of Z = [L^-1 L0 - I, L^-1 (m0 - m)]."""
+        old = data.old
+        difference = jnp.concatenate([old.chol - new.chol, (old.mean - new.mean)[:, None]], axis=1)
+        return solve_lower(new.chol, difference)[layout(old.dim)]
+
+    def log_ratios(self, data: GaussianData, z: Float[Array, " n"]) -> Float[Array, " M"]:
+        """Returns log p_new(c) - log p_old(c) for every context."""
+        dim = data.caps.size
+        z = to_matrix(z, dim)
+        shift = z @ data.features  # v - u
+        return jnp.log1p(_diagonal(z)).sum() - (shift * (data.features[:dim] + 0.5 * shift)).sum(axis=0)
+
+    def kl_from_old(self, data: GaussianData, z: Float[Array, " n"], direction: KlDirection) -> Float[Array, ""]:
+        """Returns KL(old || new) or KL(new || old); exact, >= 0 in any precision."""
+        z = to_matrix(z, data.caps.size)
+        if direction == "new-old":
+            z = inverse(z)[:-1] - jnp.eye(z.shape[0], z.shape[1], dtype=z.dtype)
+        diagonal = _diagonal(z)
+        return 0.5 * (z**2).sum() + _minus_log1p(diagonal).sum()
+
+    def kl_to_target_gain(self, data: GaussianData, z: Float[Array, " n"]) -> Float[Array, ""]:
+        """Returns KL(new || target) - KL(old || target)."""
+        z = to_matrix(z, data.caps.size)
+        at_new = data.to_target @ inverse(z)
+        change = -at_new[:, :-1] @ z[:, :-1]  # R X - R, last column below
+        change = jnp.concatenate([change, -(at_new[:, :-1] @ z[:, -1:])], axis=1)
+        return 0.5 * (change * (2 * data.to_target + change)).sum() + jnp.log1p(_diagonal(z)).sum()
+
+    def limits(self, data: GaussianData, z: Float[Array, " n"]) -> Float[Array, " dim"]:
+        """Returns how far the diagonal of W is above what keeps the floors."""
+        return jnp.where(data.floored, _diagonal(to_matrix(z, data.caps.size)) - data.caps, -1.0)
+
+    def rounded(self, data: GaussianData, z: Float[Array, " n"], dtype: jnp.dtype) -> Gaussian:
+        """Returns the distribution at ``z`` in the caller's dtype, not below a floor by rounding."""
+        exact = self.at(data, z)
+        floored = jnp.where(jnp.eye(exact.dim, dtype=bool), jnp.maximum(exact.chol, data.lowest), exact.chol)
+        return dataclasses.replace(exact, mean=exact.mean.astype(dtype), chol=floored.astype(dtype))
+
+    def gradients(
+        self, data: GaussianData, z: Float[Array, " n"], weights: Float[Array, " M"], direction: KlDirection
+    ) -> Gradients:
+        """Returns the first derivatives, by the formulas above."""
+        dim = data.caps.size
+        rows, columns = layout(dim)
+        matrix = to_matrix(z, dim)
+        x = inverse(matrix)
+        logs = _log_gradient(matrix)
+
+        weighted, scores = self._scores(data, z, weights)
+        at_target = data.to_target @ x
+        if direction == "new-old":
+            from_old = logs - (x[:-1].T @ x[:-1] @ x.T)[rows, columns]
+        else:
+            from_old = z + np.where(rows == columns, 1.0, 0.0) - logs
+
+        on_diagonal = np.where((rows == columns) & (rows == np.arange(dim)[:, None]), 1.0, 0.0)
+        return Gradients(
+            gain=scores @ weighted,
+            to_target=logs - (at_target.T @ at_target @ x.T)[rows, columns],
+            from_old=from_old,
+            limits=jnp.where(data.floored[:, None], on_diagonal, 0.0).astype(z.dtype),
+        )
+
+    def curvature(
+        self,
+        data: GaussianData,
+        z: Float[Array, " n"],
+        weights: Float[Array, " M"],
+        direction: KlDirection,
+        coefficients: Coefficients,
+    ) -> Float[Array, "n n"]:
+        """Returns the second derivative of the weighted sum, by the formulas above."""
+        dim = data.caps.size
+        rows, columns = layout(dim)
+        same_row = rows[:, None] == rows[None]
+        matrix = to_matrix(z, dim)
+        x = inverse(matrix)
+        at_target = data.to_target @ x
+
+        weighted, scores = self._scores(data, z, weights)
+        moments = (data.features * weighted) @ data.features.T
+        total = (scores * weighted) @ scores.T - jnp.where(same_row, moments[columns][:, columns], 0.0)
+        total = coefficients.gain * total
+        log_weight = coefficients.gain * weighted.sum() + coefficients.to_target
+
+        middle = coefficients.to_target * (at_target.T @ at_target)
+        if direction == "new-old":
+            middle += coefficients.from_old * (x[:-1].T @ x[:-1])
+            log_weight += coefficients.from_old
+        else:
+            total += coefficients.from_old * jnp.eye(rows.size, dtype=z.dtype)
+            log_weight -= coefficients.from_old
+        mixed = x[columns][:, rows] * (x @ middle)[columns][:, rows].T
+        total += middle[rows][:, rows] * (x @ x.T)[columns][:, columns] + mixed + mixed.T
+        return total - log_weight * jnp.diag(_log_gradient(matrix) ** 2)
+
+    def outlying_start(self, data: GaussianData) -> Float[Array, " n"]:
+        """Returns a point of the trust region whose mean is shifted towards the context farthest from the old mean."""
+        dim = data.caps.size
+        distances = (data.features[:dim] ** 2).sum(axis=0)
+        farthest = (distances == distances.max()).astype(distances.dtype)
+        direction = data.features[:dim] @ (farthest / farthest.sum())
+        shift = -SECOND_START * direction / jnp.sqrt((direction**2).sum() + jnp.finfo(direction.dtype).tiny)
+        rows, columns = layout(dim)
+        return jnp.where(columns == dim, shift[rows], 0.0)
+
+    def _scores(
+        self, data: GaussianData, z: Float[Array, " n"], weights: Float[Array, " M"]
+    ) -> tuple[Float[Array, " M"], Float[Array, "n M"]]:
+        """Returns weight times importance ratio, and the gradient of the log ratio, for every context."""
+        weighted = weights * jnp.exp(self.log_ratios(data, z))
+        matrix = to_matrix(z, data.caps.size)
+        whitened = data.features[:-1] + matrix @ data.features
+        products = [whitened[i] * data.features[j] for i, j in zip(*layout(data.caps.size), strict=True)]
+        return weighted, _log_gradient(matrix)[:, None] - jnp.stack(products)
 
 
 def layout(dim: int) -> tuple[np.ndarray, np.ndarray]:
@@ -68,132 +217,6 @@ def inverse(z: Float[Array, "dim dim+1"]) -> Float[Array, "dim+1 dim+1"]:
     return jnp.concatenate([top, last])
 
 
-def performance_gain(problem: LocalProblem, z: Float[Array, "dim dim+1"]) -> Float[Array, ""]:
-    """Returns P(new) - P(old), P the importance-weighted mean of the values."""
-    return (problem.weights * jnp.expm1(log_ratios(problem, z))).sum()
-
-
-def log_ratios(problem: LocalProblem, z: Float[Array, "dim dim+1"]) -> Float[Array, " M"]:
-    """Returns log p_new(c) - log p_old(c) for every context."""
-    dim = z.shape[0]
-    shift = z @ problem.features  # v - u
-    return jnp.log1p(_diagonal(z)).sum() - (shift * (problem.features[:dim] + 0.5 * shift)).sum(axis=0)
-
-
-def kl_to_target_gain(problem: LocalProblem, z: Float[Array, "dim dim+1"]) -> Float[Array, ""]:
-    """Returns KL(new || target) - KL(old || target)."""
-    at_new = problem.to_target @ inverse(z)
-    change = -at_new[:, :-1] @ z[:, :-1]  # R X - R, last column below
-    change = jnp.concatenate([change, -(at_new[:, :-1] @ z[:, -1:])], axis=1)
-    return 0.5 * (change * (2 * problem.to_target + change)).sum() + jnp.log1p(_diagonal(z)).sum()
-
-
-def kl_from_old(z: Float[Array, "dim dim+1"], direction: KlDirection) -> Float[Array, ""]:
-    """Returns KL(old || new) or KL(new || old); >= 0 in any precision."""
-    if direction == "new-old":
-        z = inverse(z)[:-1] - jnp.eye(z.shape[0], z.shape[1], dtype=z.dtype)
-    diagonal = _diagonal(z)
-    return 0.5 * (z**2).sum() + _minus_log1p(diagonal).sum()
-
-
-@functools.cache
-def local_functions(dim: int, direction: KlDirection) -> tuple[Objective, Constraints, Derivatives]:
-    """Returns objective, constraints (KL, performance, floors) and derivatives of a `LocalProblem` in y."""
-
-    def objective(y: Float[Array, " n"], problem: LocalProblem) -> Float[Array, ""]:
-        z = to_matrix(problem.radius * y, dim)
-        gain, kl_gain = performance_gain(problem, z), kl_to_target_gain(problem, z)
-        return problem.target_weight * kl_gain - problem.performance_weight * gain
-
-    def constraints(y: Float[Array, " n"], problem: LocalProblem) -> Float[Array, " m"]:
-        z = to_matrix(problem.radius * y, dim)
-        return _constraints(problem, z, performance_gain(problem, z), direction)
-
-    def model(y: Float[Array, " n"], problem: LocalProblem) -> Model:
-        return _model(problem, y, dim, direction)
-
-    def hessian(y: Float[Array, " n"], problem: LocalProblem, weights: Float[Array, " m"]) -> Float[Array, "n n"]:
-        return _hessian(problem, y, weights, dim, direction)
-
-    return objective, constraints, Derivatives(model, hessian)
-
-
-def _constraints(
-    problem: LocalProblem, z: Float[Array, "dim dim+1"], gain: Float[Array, ""], direction: KlDirection
-) -> Float[Array, " m"]:
-    excess = kl_from_old(z, direction) / problem.max_kl - 1.0
-    shortfall = jnp.where(problem.bounded, -(problem.slack + gain) / problem.slack_scale, -1.0)
-    floors = jnp.where(problem.floored, (_diagonal(z) - problem.caps) / _positive(problem.radius), -1.0)
-    return jnp.concatenate([excess[None], shortfall[None], floors])
-
-
-def _model(problem: LocalProblem, y: Float[Array, " n"], dim: int, direction: KlDirection) -> Model:
-    rows, columns = layout(dim)
-    z = to_matrix(problem.radius * y, dim)
-    x = inverse(z)
-    logs = _log_gradient(z)
-
-    weighted, scores = _scores(problem, z)
-    gain_gradient = scores @ weighted
-    at_target = problem.to_target @ x
-    target_gradient = logs - (at_target.T @ at_target @ x.T)[rows, columns]
-    if direction == "new-old":
-        kl_gradient = logs - (x[:-1].T @ x[:-1] @ x.T)[rows, columns]
-    else:
-        kl_gradient = problem.radius * y + np.where(rows == columns, 1.0, 0.0) - logs
-
-    gain, kl_gain = performance_gain(problem, z), kl_to_target_gain(problem, z)
-    value = problem.target_weight * kl_gain - problem.performance_weight * gain
-    gradient = problem.target_weight * target_gradient - problem.performance_weight * gain_gradient
-    floor_rows = np.where((rows == columns) & (rows == np.arange(dim)[:, None]), 1.0, 0.0)
-    jacobian = jnp.concatenate(
-        [
-            problem.radius * kl_gradient[None] / problem.max_kl,
-            jnp.where(problem.bounded, -problem.radius * gain_gradient / problem.slack_scale, 0.0)[None],
-            jnp.where(problem.floored[:, None], floor_rows, 0.0).astype(y.dtype),
-        ]
-    )
-    return Model(value, _constraints(problem, z, gain, direction), problem.radius * gradient, jacobian)
-
-
-def _hessian(
-    problem: LocalProblem, y: Float[Array, " n"], weights: Float[Array, " m"], dim: int, direction: KlDirection
-) -> Float[Array, "n n"]:
-    """Returns the second derivative of objective + weights . constraints."""
-    rows, columns = layout(dim)
-    same_row = rows[:, None] == rows[None]
-    z = to_matrix(problem.radius * y, dim)
-    x = inverse(z)
-    at_target = problem.to_target @ x
-    kl_weight = weights[0] / problem.max_kl
-    gain_weight = -problem.performance_weight - jnp.where(problem.bounded, weights[1] / problem.slack_scale, 0.0)
-
-    weighted, scores = _scores(problem, z)
-    moments = (problem.features * weighted) @ problem.features.T
-    total = (scores * weighted) @ scores.T - jnp.where(same_row, moments[columns][:, columns], 0.0)
-    total = gain_weight * total
-    log_weight = gain_weight * weighted.sum() + problem.target_weight
-
-    middle = problem.target_weight * (at_target.T @ at_target)
-    if direction == "new-old":
-        middle += kl_weight * (x[:-1].T @ x[:-1])
-        log_weight += kl_weight
-    else:
-        total += kl_weight * jnp.eye(rows.size, dtype=y.dtype)
-        log_weight -= kl_weight
-    mixed = x[columns][:, rows] * (x @ middle)[columns][:, rows].T
-    total += middle[rows][:, rows] * (x @ x.T)[columns][:, columns] + mixed + mixed.T
-    return problem.radius**2 * (total - log_weight * jnp.diag(_log_gradient(z) ** 2))
-
-
-def _scores(problem: LocalProblem, z: Float[Array, "dim dim+1"]) -> tuple[Float[Array, " M"], Float[Array, "n M"]]:
-    """Returns weight times importance ratio, and the gradient of the log ratio, for every context."""
-    weighted = problem.weights * jnp.exp(log_ratios(problem, z))
-    whitened = problem.features[:-1] + z @ problem.features
-    products = [whitened[i] * problem.features[j] for i, j in zip(*layout(z.shape[0]), strict=True)]
-    return weighted, _log_gradient(z)[:, None] - jnp.stack(products)
-
-
 def _log_gradient(z: Float[Array, "dim dim+1"]) -> Float[Array, " n"]:
     """Returns the gradient of sum log W_jj."""
     rows, columns = layout(z.shape[0])
@@ -206,10 +229,6 @@ def _diagonal(z: Float[Array, "dim dim+1"]) -> Float[Array, " dim"]:
 
 def _last_column(z: Float[Array, "dim dim+1"]) -> Float[Array, "dim dim+1"]:
     return jnp.where(jnp.arange(z.shape[1]) == z.shape[0], z, 0.0)
-
-
-def _positive(x: Float[Array, ""]) -> Float[Array, ""]:
-    return jnp.where(x > 0, x, 1.0)
 
 
 def _minus_log1p(x: Float[Array, " n"]) -> Float[Array, " n"]:

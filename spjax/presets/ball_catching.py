@@ -34,8 +34,6 @@ ARTICLE_INITIAL_STD = (0.03, 0.03, 0.3)
 ARTICLE_TARGET_STD = (0.8, 0.38, 1.0)
 
 
-
-
 def settings(names: Names) -> dict[str, Settings]:
     """Returns what differs from the defaults of the parts."""
     printed: Settings = {"normal": "axis", "unit_velocity": False}

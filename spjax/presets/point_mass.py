@@ -48,7 +48,6 @@ GOAL_GAN = {
 }
 
 
-
 def settings(names: Names) -> dict[str, Settings]:
     """Returns what differs from the defaults of the parts."""
     if names.agent == "sprl":
@@ -74,7 +73,9 @@ def _agent(names: Names) -> Settings:
 def _teacher(names: Names) -> Settings:
     task, agent, article = names.task, names.agent, names.article
     if names.teacher == "alp-gmm":
-        return dict(zip(("random_fraction", "num_rollouts", "buffer_size"), ALP_GMM[task, agent][not article], strict=True))
+        return dict(
+            zip(("random_fraction", "num_rollouts", "buffer_size"), ALP_GMM[task, agent][not article], strict=True)
+        )
     if names.teacher == "goal-gan":
         return dict(zip(("noise", "num_rollouts", "success_fraction"), GOAL_GAN[task, agent][not article], strict=True))
     if names.teacher == "spgl":

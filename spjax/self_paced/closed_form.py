@@ -23,13 +23,16 @@ in the expansion (variance instead of its logarithm), in the case analysis of th
 (here the floor of the full solve), and in whether that last move is made at once.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from spjax.contexts import Gaussian, kl_divergence
-from spjax.contexts.gaussian_chart import LocalProblem, performance_gain
+from spjax.contexts.chart import LocalProblem, performance_gain
+from spjax.self_paced.arguments import check_floor, check_number, check_samples
 from spjax.self_paced.context_update import ContextUpdate, effective_sample_size
 from spjax.self_paced.statement import Inputs, Mode, Static, clean, state_problem, to_working_precision
 from spjax.solvers.augmented_lagrangian import DEFAULT_CONFIG, Result
@@ -75,7 +78,16 @@ def update_gaussian(
         The new distribution with KL(old || new) <= max_kl also after rounding; bit for bit ``old`` where nothing is seen
         (`Result.NO_DATA`), something is not finite (`Result.NOT_FINITE`), or the mode is frozen. The other updates are
         `Result.CONVERGED`, in 0 iterations. V_LB is kept to first order only.
+
+    Raises:
+        ValueError: shapes that do not fit; and, of what can be seen outside of jit, a setting that is not finite or a negative
+            max_kl.
     """
+    old.check_target(target)
+    check_samples(old, contexts, values, mask)
+    check_number("max_kl", max_kl, least=0)
+    check_number("performance_bound", performance_bound)
+    check_floor(std_floor, old.dim)
     dtype = old.mean.dtype
     inputs = Inputs(
         old=old,
@@ -87,14 +99,14 @@ def update_gaussian(
         performance_bound=jnp.asarray(performance_bound, dtype),
         reached=jnp.asarray(reached),
         max_kl=jnp.asarray(max_kl, dtype),
-        std_floor=jnp.zeros_like(old.mean) if std_floor is None else jnp.asarray(std_floor, dtype),
+        std_floor=None if std_floor is None else jnp.broadcast_to(jnp.asarray(std_floor, dtype), (old.dim,)),
     )
     usable, finite = clean(to_working_precision(_STATIC, inputs))
     problem, mode = state_problem(_STATIC, finite, usable)
     wanted = _move(finite, problem, mode, jnp.asarray(moves_scale))
     kl = kl_divergence(finite.old, wanted)
     accepted = usable & (mode != Mode.FROZEN) & (kl <= finite.max_kl)
-    new = jax.tree.map(lambda leaf, start: jnp.where(accepted, leaf, start), wanted, old)
+    new = _select(accepted, wanted, old)
     trouble = jnp.where(usable & jnp.isfinite(kl), Result.CONVERGED, Result.NOT_FINITE)
     record = ContextUpdate(
         result=jnp.where(mask.any(), trouble, Result.NO_DATA).astype(jnp.int32),
@@ -107,27 +119,33 @@ def update_gaussian(
     return new, record
 
 
-def _move(inputs: Inputs, problem: LocalProblem, mode: Int[Array, ""], moves_scale: Bool[Array, ""]) -> Gaussian:
+def _move(
+    inputs: Inputs[Gaussian], problem: LocalProblem, mode: Int[Array, ""], moves_scale: Bool[Array, ""]
+) -> Gaussian:
     """Returns the distribution that the step leads to; the target where that is within reach."""
-    old, target = inputs.old, inputs.target
-    diagonal = jnp.diagonal(old.chol)
-    lowest = jnp.minimum(inputs.std_floor, diagonal)
+    old, target, data = inputs.old, inputs.target, problem.data
     d = jnp.where(moves_scale, 0.0, _mean_step(inputs, problem, mode))
     tau = jnp.where(moves_scale, _scale_step(problem, mode), 0.0)
     chol = old.chol * jnp.exp(0.5 * tau)
-    floored = jnp.where(jnp.eye(diagonal.size, dtype=bool), jnp.maximum(chol, lowest), chol)
+    floored = jnp.where(jnp.eye(old.dim, dtype=bool), jnp.maximum(chol, data.lowest), chol)
 
-    to_target = problem.to_target - jnp.eye(diagonal.size, diagonal.size + 1, dtype=diagonal.dtype)
-    keeps_bound = problem.slack + performance_gain(problem, to_target) >= 0
-    arrives = (mode == Mode.TARGET) & keeps_bound & (kl_divergence(old, target) <= inputs.max_kl)
-    arrives &= (jnp.diagonal(target.chol) >= lowest).all()
-    step = Gaussian(mean=old.mean + old.chol @ d, chol=floored)
-    return jax.tree.map(lambda leaf, end: jnp.where(arrives, end, leaf), step, target)
+    to_target = old.chart.coordinates(data, target)
+    gain = performance_gain(problem.weights, old.chart.log_ratios(data, to_target))
+    arrives = (mode == Mode.TARGET) & (problem.slack + gain >= 0) & (kl_divergence(old, target) <= inputs.max_kl)
+    arrives &= (jnp.diagonal(target.chol) >= data.lowest).all()
+    step = dataclasses.replace(old, mean=old.mean + old.chol @ d, chol=floored)
+    return _select(arrives, target, step)
 
 
-def _mean_step(inputs: Inputs, problem: LocalProblem, mode: Int[Array, ""]) -> Float[Array, " dim"]:
+def _select(condition: Bool[Array, ""], new: Gaussian, old: Gaussian) -> Gaussian:
+    """Returns one of two distributions, with the sampling of ``old``."""
+    mean = jnp.where(condition, new.mean, old.mean)
+    return dataclasses.replace(old, mean=mean, chol=jnp.where(condition, new.chol, old.chol))
+
+
+def _mean_step(inputs: Inputs[Gaussian], problem: LocalProblem, mode: Int[Array, ""]) -> Float[Array, " dim"]:
     """Returns the shift d of the mean, in units of the old distribution."""
-    gradient = problem.features[:-1] @ problem.weights
+    gradient = problem.data.features[:-1] @ problem.weights
     wish = solve_lower(inputs.old.chol, inputs.target.mean - inputs.old.mean)
     radius = _radius_before_rounding(inputs.old, problem.radius)
     best = gradient * (radius / _length(gradient))
@@ -137,15 +155,15 @@ def _mean_step(inputs: Inputs, problem: LocalProblem, mode: Int[Array, ""]) -> F
 
 def _scale_step(problem: LocalProblem, mode: Int[Array, ""]) -> Float[Array, ""]:
     """Returns tau, the change of the logarithm of the variances."""
-    dim = problem.caps.size
-    squares = (problem.features[:-1] ** 2).sum(axis=0)
+    dim = problem.data.caps.size
+    squares = (problem.data.features[:-1] ** 2).sum(axis=0)
     slope = 0.5 * ((squares - dim) * problem.weights).sum()
     lowest, highest = _scale_limits(problem.radius, dim)
-    cap = jnp.where(problem.floored, problem.caps, jnp.inf).min()
+    cap = jnp.where(problem.data.floored, problem.data.caps, jnp.inf).min()
     lowest = jnp.maximum(lowest, -2 * jnp.log1p(cap))
 
     best = jnp.where(slope > 0, highest, jnp.where(slope < 0, lowest, 0.0))
-    wish = jnp.log(dim / (problem.to_target[:, :-1] ** 2).sum())
+    wish = jnp.log(dim / (problem.data.to_target[:, :-1] ** 2).sum())
     furthest = problem.slack / _nonzero(jnp.abs(slope))
     kept = jnp.where(slope * wish < 0, jnp.clip(wish, -furthest, furthest), wish)
     return _by_mode(mode, best, jnp.clip(kept, lowest, highest))

@@ -8,6 +8,8 @@ With P(new) = mean_i [p_new(c_i) / p_old(c_i)] V_i over the M contexts seen sinc
 
 The trust region is KL(old || new) as in the released code ("old-new"), or KL(new || old) as in the printed article ("new-old").
 
+All of it holds for every context family: a family's chart (`spjax.contexts.chart`) says what P and the divergences are.
+
 The released code hands the problem to SciPy's ``trust-constr`` and clips the start to the standard-deviation floor, however
 large the jump; here the floor is a bound only where the old distribution keeps it, and elsewhere that dimension may not shrink,
 so the result always lies within ``max_kl`` of the distribution that was handed in.
@@ -23,25 +25,21 @@ from flax import struct
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
-from spjax.contexts import Gaussian
-from spjax.contexts.gaussian_chart import (
-    KlDirection,
-    LocalProblem,
-    inverse,
-    kl_from_old,
-    layout,
-    local_functions,
-    log_ratios,
-    performance_gain,
-    to_matrix,
+from spjax.contexts.chart import KlDirection, LocalProblem, performance_gain
+from spjax.self_paced.arguments import check_floor, check_number, check_samples
+from spjax.self_paced.statement import (
+    Family,
+    Inputs,
+    Mode,
+    Precision,
+    Static,
+    clean,
+    dtype_of,
+    state_problem,
+    to_working_precision,
 )
-from spjax.self_paced.statement import Inputs, Mode, Precision, Static, clean, state_problem, to_working_precision
-from spjax.solvers.augmented_lagrangian import DEFAULT_CONFIG, Result, Solution, SolverConfig, draw_back, solve
-from spjax.solvers.implicit import attach_derivatives
-from spjax.solvers.linalg import solve_lower
+from spjax.solvers.augmented_lagrangian import DEFAULT_CONFIG, Result, Solution, SolverConfig, draw_back
 from spjax.solvers.precision import in_float64
-
-SECOND_START = 0.7  # distance from the old mean, in units of the trust region's radius
 
 
 @struct.dataclass
@@ -57,8 +55,8 @@ class ContextUpdate:
 
 
 def update_context(
-    old: Gaussian,
-    target: Gaussian,
+    old: Family,
+    target: Family,
     contexts: Float[Array, "M dim"],
     values: Float[Array, " M"],
     mask: Bool[Array, " M"],
@@ -72,7 +70,7 @@ def update_context(
     precision: Precision = "float64",
     config: SolverConfig = DEFAULT_CONFIG,
     search_outliers: bool = False,
-) -> tuple[Gaussian, ContextUpdate]:
+) -> tuple[Family, ContextUpdate]:
     """Returns the next context distribution and a record of the update.
 
     Give ``alpha`` for the proportion rule, ``performance_bound`` and ``reached`` for the bound rule. All array arguments may be
@@ -105,7 +103,9 @@ def update_context(
         where nothing is seen (`Result.NO_DATA`), something is not finite (`Result.NOT_FINITE`), or the mode is frozen.
 
     Raises:
-        ValueError: not exactly one of the two rules is chosen, or an unknown direction or precision.
+        ValueError: not exactly one of the two rules is chosen; an unknown direction or precision; shapes that do not fit; a
+            target of another family; a floor where the family has none; and, of what can be seen outside of jit, a setting
+            that is not finite, alpha or max_kl below 0.
     """
     if (alpha is None) == (performance_bound is None) or (performance_bound is None) != (reached is None):
         raise ValueError("give either alpha, or both performance_bound and reached")
@@ -113,7 +113,13 @@ def update_context(
         raise ValueError(f'kl_direction must be "old-new" or "new-old", got {kl_direction!r}')
     if precision not in ("float64", "float32"):
         raise ValueError(f'precision must be "float64" or "float32", got {precision!r}')
-    dtype = old.mean.dtype
+    old.check_target(target)
+    check_samples(old, contexts, values, mask)
+    check_number("max_kl", max_kl, least=0)
+    check_number("alpha", alpha, least=0)
+    check_number("performance_bound", performance_bound)
+    check_floor(std_floor, old.dim)
+    dtype = dtype_of(old)
     inputs = Inputs(
         old=old,
         target=target,
@@ -124,22 +130,22 @@ def update_context(
         performance_bound=jnp.asarray(0.0 if performance_bound is None else performance_bound, dtype),
         reached=jnp.asarray(False if reached is None else reached),
         max_kl=jnp.asarray(max_kl, dtype),
-        std_floor=jnp.zeros_like(old.mean) if std_floor is None else jnp.asarray(std_floor, dtype),
+        std_floor=None if std_floor is None else jnp.broadcast_to(jnp.asarray(std_floor, dtype), (old.dim,)),
     )
     return _update(Static(alpha is None, kl_direction, precision, config, search_outliers), inputs)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _update(static: Static, inputs: Inputs) -> tuple[Gaussian, ContextUpdate]:
+def _update(static: Static, inputs: Inputs[Family]) -> tuple[Family, ContextUpdate]:
     return _update_forward(static, inputs)[0]
 
 
-def _update_forward(static: Static, inputs: Inputs) -> tuple[tuple[Gaussian, ContextUpdate], Any]:
+def _update_forward(static: Static, inputs: Inputs[Family]) -> tuple[tuple[Family, ContextUpdate], Any]:
     outputs, solution = _in_precision(_run, static, inputs)
     return outputs, (inputs, solution)
 
 
-def _update_backward(static: Static, residuals: Any, cotangents: tuple[Gaussian, ContextUpdate]) -> tuple[Inputs]:
+def _update_backward(static: Static, residuals: Any, cotangents: tuple[Family, ContextUpdate]) -> tuple[Inputs[Family]]:
     return (_in_precision(_pull_back, static, *residuals, cotangents[0]),)
 
 
@@ -152,13 +158,13 @@ def _in_precision(function: Callable[..., Any], static: Static, *arguments: Any)
     return (in_float64(function) if static.precision == "float64" else function)(*arguments)
 
 
-def _run(static: Static, inputs: Inputs) -> tuple[tuple[Gaussian, ContextUpdate], Any]:
+def _run(static: Static, inputs: Inputs[Family]) -> tuple[tuple[Family, ContextUpdate], Any]:
     """Solves; returns the outputs, and what the derivatives need: the solution, and whether it is a minimum that moves."""
-    dtype = inputs.old.mean.dtype
+    dtype = dtype_of(inputs.old)
     usable, finite = clean(to_working_precision(static, inputs))
     problem, mode = state_problem(static, finite, usable)
-    solution = _solve(static, problem)
-    new, kl = _round(static, inputs.old, finite, problem, solution)
+    solution = inputs.old.chart.minimise(problem, static.kl_direction, static.config, static.search_outliers)
+    new, kl = _round(static, inputs.old, problem, solution)
     some = inputs.mask.any()
     result = jnp.where(some, jnp.where(usable, solution.result, Result.NOT_FINITE), Result.NO_DATA)
     record = ContextUpdate(
@@ -173,92 +179,53 @@ def _run(static: Static, inputs: Inputs) -> tuple[tuple[Gaussian, ContextUpdate]
     return (new, record), (solution.z, solution.multipliers, moves)
 
 
-def _pull_back(static: Static, inputs: Inputs, solution: Any, new_bar: Gaussian) -> Inputs:
+def _pull_back(static: Static, inputs: Inputs[Family], solution: Any, new_bar: Family) -> Inputs[Family]:
     """Returns the derivatives of the inputs; those of rounding are left out."""
     y, multipliers, moves = solution
 
-    def exact(inputs: Inputs) -> Gaussian:
+    def exact(inputs: Inputs[Family]) -> Family:
         usable, finite = clean(to_working_precision(static, inputs))
         problem, _ = state_problem(static, finite, usable)
-        functions = local_functions(inputs.old.mean.size, static.kl_direction)
-        y_of_problem, _ = attach_derivatives(*functions, y, multipliers, moves, problem)
-        new = _decode(finite.old, problem.radius * y_of_problem)
-        return jax.tree.map(lambda leaf: leaf.astype(inputs.old.mean.dtype), new)
+        chart = inputs.old.chart
+        y_of_problem = chart.attach(problem, static.kl_direction, y, multipliers, moves)
+        new = chart.at(problem.data, problem.radius * y_of_problem)
+        return jax.tree.map(lambda leaf: leaf.astype(dtype_of(inputs.old)), new)
 
     return jax.vjp(exact, inputs)[1](new_bar)[0]
 
 
-def _solve(static: Static, problem: LocalProblem) -> Solution:
-    dim = problem.caps.size
-    objective, constraints, derivatives = local_functions(dim, static.kl_direction)
-
-    def solve_from(start: Float[Array, " n"]) -> Solution:
-        return solve(objective, constraints, start, problem, config=static.config, derivatives=derivatives)
-
-    first = solve_from(jnp.zeros(dim * (dim + 3) // 2, problem.radius.dtype))
-    if not static.search_outliers:
-        return first
-    second = solve_from(_towards_farthest(problem))
-    better = (second.result == Result.CONVERGED) & (second.value < first.value)
-    return jax.tree.map(lambda a, b: jnp.where(better, a, b), second, first)
-
-
-def _towards_farthest(problem: LocalProblem) -> Float[Array, " n"]:
-    """Returns a point of the trust region whose mean is shifted towards the context farthest from the old mean."""
-    dim = problem.caps.size
-    distances = (problem.features[:dim] ** 2).sum(axis=0)
-    farthest = (distances == distances.max()).astype(distances.dtype)
-    direction = problem.features[:dim] @ (farthest / farthest.sum())
-    shift = -SECOND_START * direction / jnp.sqrt((direction**2).sum() + jnp.finfo(direction.dtype).tiny)
-    rows, columns = layout(dim)
-    return jnp.where(columns == dim, shift[rows], 0.0)
-
-
-def _decode(old: Gaussian, z: Float[Array, " n"]) -> Gaussian:
-    """Returns the distribution at the local coordinates ``z``; exactly ``old`` at zero."""
-    step = inverse(to_matrix(z, old.mean.size))
-    return Gaussian(mean=old.mean + old.chol @ step[:-1, -1], chol=old.chol @ step[:-1, :-1])
-
-
-def _relative_to(old: Gaussian, new: Gaussian) -> Float[Array, "dim dim+1"]:
-    """Returns the local coordinates of ``new``; exactly zero where it is ``old``."""
-    difference = jnp.concatenate([old.chol - new.chol, (old.mean - new.mean)[:, None]], axis=1)
-    return solve_lower(new.chol, difference)
-
-
 def _round(
-    static: Static, original: Gaussian, inputs: Inputs, problem: LocalProblem, solution: Solution
-) -> tuple[Gaussian, Float[Array, ""]]:
+    static: Static, original: Family, problem: LocalProblem, solution: Solution
+) -> tuple[Family, Float[Array, ""]]:
     """Returns the solution in the dtype of the caller, drawn back until it is feasible *after* rounding, and its KL."""
-    old, dtype = inputs.old, original.mean.dtype
-    diagonal = jnp.diagonal(old.chol)
-    lowest = jnp.minimum(inputs.std_floor, diagonal)
+    chart, data = original.chart, problem.data
 
-    def rounded(fraction: Float[Array, ""]) -> Gaussian:
-        exact = _decode(old, fraction * problem.radius * solution.z)
-        floored = jnp.where(jnp.eye(diagonal.size, dtype=bool), jnp.maximum(exact.chol, lowest), exact.chol)
-        return Gaussian(exact.mean.astype(dtype), floored.astype(dtype))
-
-    def working(new: Gaussian) -> Gaussian:
-        return jax.tree.map(lambda leaf: leaf.astype(old.mean.dtype), new)
+    def rounded(fraction: Float[Array, ""]) -> Family:
+        return chart.rounded(data, fraction * problem.radius * solution.z, dtype_of(original))
 
     def excess(fraction: Float[Array, ""]) -> Float[Array, ""]:
-        z = _relative_to(old, working(rounded(fraction)))
-        shortfall = jnp.where(
-            problem.bounded, -(problem.slack + performance_gain(problem, z)) / problem.slack_scale, 0.0
-        )
-        return jnp.maximum(kl_from_old(z, static.kl_direction) / problem.max_kl - 1.0, shortfall)
+        z = chart.coordinates(data, _like(problem.old, rounded(fraction)))
+        gain = performance_gain(problem.weights, chart.log_ratios(data, z))
+        shortfall = jnp.where(problem.bounded, -(problem.slack + gain) / problem.slack_scale, 0.0)
+        return jnp.maximum(chart.kl_from_old(data, z, static.kl_direction) / problem.max_kl - 1.0, shortfall)
 
-    fraction = draw_back(excess, old.mean.dtype)
+    fraction = draw_back(excess, problem.radius.dtype)
     new = rounded(fraction)
     new = jax.tree.map(lambda leaf, start: jnp.where(fraction > 0, leaf, start), new, original)
-    return new, kl_from_old(_relative_to(old, working(new)), static.kl_direction)
+    z = chart.coordinates(data, _like(problem.old, new))
+    return new, chart.kl_from_old(data, z, static.kl_direction)
 
 
-def effective_sample_size(problem: LocalProblem, inputs: Inputs, new: Gaussian) -> Float[Array, ""]:
+def effective_sample_size(problem: LocalProblem, inputs: Inputs[Family], new: Family) -> Float[Array, ""]:
     """Returns (sum w)^2 / sum w^2 of the importance weights of the new distribution, 0 where there are no episodes."""
-    working = jax.tree.map(lambda leaf: leaf.astype(inputs.values.dtype), new)
-    logs = jnp.where(inputs.mask, log_ratios(problem, _relative_to(inputs.old, working)), -jnp.inf)
+    chart, data = inputs.old.chart, problem.data
+    z = chart.coordinates(data, _like(inputs.old, new))
+    logs = jnp.where(inputs.mask, chart.log_ratios(data, z), -jnp.inf)
     some = inputs.mask.any()
     ratios = jnp.where(some, jnp.exp(logs - jnp.where(some, logs.max(), 0.0)), 0.0)
     return ratios.sum() ** 2 / jnp.where(some, (ratios**2).sum(), 1.0)
+
+
+def _like(working: Family, new: Family) -> Family:
+    """Returns the distribution in the dtype of the solve."""
+    return jax.tree.map(lambda leaf: leaf.astype(dtype_of(working)), new)

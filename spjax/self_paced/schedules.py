@@ -41,7 +41,8 @@ class Evidence:
 @struct.dataclass
 class Aim:
     """What an update is: maximise P - alpha KL(new || target), or approach the target while P >= the bound; P is the
-    expected performance. With neither, the distribution stays."""
+    expected performance. With neither, the distribution stays.
+    """
 
     alpha: Float[Array, ""] | None = None
     performance_bound: Float[Array, ""] | None = None

@@ -2,7 +2,7 @@
 
 import dataclasses
 import enum
-from typing import Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +10,12 @@ from flax import struct
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
-from spjax.contexts import Gaussian
-from spjax.contexts.gaussian_chart import KlDirection, LocalProblem, local_functions
+from spjax.contexts.base import ContextDistribution
+from spjax.contexts.chart import KlDirection, LocalProblem, scaled
 from spjax.solvers.augmented_lagrangian import SolverConfig
-from spjax.solvers.linalg import solve_lower
 
 Precision = Literal["float64", "float32"]
+Family = TypeVar("Family", bound=ContextDistribution)
 
 
 class Mode(enum.IntEnum):
@@ -28,11 +28,11 @@ class Mode(enum.IntEnum):
 
 
 @struct.dataclass
-class Inputs:
+class Inputs(Generic[Family]):
     """The array arguments of an update; what its rule does not use is zero."""
 
-    old: Gaussian
-    target: Gaussian
+    old: Family
+    target: Family
     contexts: Float[Array, "M dim"]
     values: Float[Array, " M"]
     mask: Bool[Array, " M"]
@@ -40,7 +40,7 @@ class Inputs:
     performance_bound: Float[Array, ""]
     reached: Bool[Array, ""]
     max_kl: Float[Array, ""]
-    std_floor: Float[Array, " dim"]
+    std_floor: Float[Array, " dim"] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,9 +54,14 @@ class Static:
     search_outliers: bool
 
 
-def to_working_precision(static: Static, inputs: Inputs) -> Inputs:
+def dtype_of(distribution: ContextDistribution) -> jnp.dtype:
+    """Returns the dtype of a distribution's numbers."""
+    return jnp.result_type(*jax.tree.leaves(distribution))
+
+
+def to_working_precision(static: Static, inputs: Inputs[Family]) -> Inputs[Family]:
     """Returns the inputs in the dtype of the solve."""
-    dtype = jnp.float64 if static.precision == "float64" else inputs.old.mean.dtype
+    dtype = jnp.float64 if static.precision == "float64" else dtype_of(inputs.old)
 
     def convert(leaf: ArrayLike) -> Array:
         leaf = jnp.asarray(leaf)
@@ -65,29 +70,33 @@ def to_working_precision(static: Static, inputs: Inputs) -> Inputs:
     return jax.tree.map(convert, inputs)
 
 
-def clean(inputs: Inputs) -> tuple[Bool[Array, ""], Inputs]:
+def clean(inputs: Inputs[Family]) -> tuple[Bool[Array, ""], Inputs[Family]]:
     """Returns whether there is a problem to solve, and inputs that are finite (as far as ``old`` is) in any case."""
-    mask, old = inputs.mask, inputs.old
-    contexts = jnp.where(mask[:, None], inputs.contexts, old.mean)
+    mask, old, target = inputs.mask, inputs.old, inputs.target
+    center = old.summary().mean
+    contexts = jnp.where(mask[:, None], inputs.contexts, center)
     values = jnp.where(mask, inputs.values, 0.0)
     inputs = dataclasses.replace(inputs, contexts=contexts, values=values)
-    usable = mask.any()
-    for leaf in jax.tree.leaves(inputs):
+
+    usable = mask.any() & old.is_usable() & target.is_usable()
+    settings = (inputs.alpha, inputs.performance_bound, inputs.max_kl, inputs.std_floor)
+    for leaf in jax.tree.leaves((contexts, values, settings)):
         usable &= jnp.isfinite(leaf).all()
+
     harmless = dataclasses.replace(
-        inputs,
-        target=old,
-        contexts=jnp.zeros_like(contexts) + old.mean,
-        values=jnp.zeros_like(values),
-        alpha=jnp.zeros_like(inputs.alpha),
-        performance_bound=jnp.zeros_like(inputs.performance_bound),
-        max_kl=jnp.zeros_like(inputs.max_kl),
-        std_floor=jnp.zeros_like(inputs.std_floor),
+        jax.tree.map(jnp.zeros_like, inputs),
+        old=old,
+        target=jax.tree.unflatten(jax.tree.structure(target), jax.tree.leaves(old)),
+        contexts=jnp.zeros_like(contexts) + center,
+        mask=mask,
+        reached=inputs.reached,
     )
     return usable, jax.tree.map(lambda leaf, safe: jnp.where(usable, leaf, safe), inputs, harmless)
 
 
-def state_problem(static: Static, inputs: Inputs, usable: Bool[Array, ""]) -> tuple[LocalProblem, Int[Array, ""]]:
+def state_problem(
+    static: Static, inputs: Inputs[Family], usable: Bool[Array, ""]
+) -> tuple[LocalProblem, Int[Array, ""]]:
     """States the update in the coordinates of the old distribution; the mode is chosen by selects."""
     old, mask, dtype = inputs.old, inputs.mask, inputs.values.dtype
     count = jnp.maximum(mask.sum(), 1).astype(dtype)
@@ -102,17 +111,11 @@ def state_problem(static: Static, inputs: Inputs, usable: Bool[Array, ""]) -> tu
         mode = jnp.asarray(Mode.PROPORTION)
         performance_weight, target_weight = usable.astype(dtype), inputs.alpha
 
-    whitened = solve_lower(old.chol, (inputs.contexts - old.mean).T)
-    features = jnp.where(mask, jnp.concatenate([whitened, jnp.ones_like(whitened[:1])]), 0.0)
-    shift = (old.mean - inputs.target.mean)[:, None]
     max_kl = jnp.where(inputs.max_kl > 0, inputs.max_kl, 1.0)
-    floored = (inputs.std_floor > 0) & (inputs.max_kl > 0)
-    diagonal = jnp.diagonal(old.chol)
-    caps = jnp.maximum(0.0, diagonal / jnp.where(floored, inputs.std_floor, 1.0) - 1.0)
     problem = LocalProblem(
-        features=features,
+        old=old,
+        data=_data(inputs),
         weights=inputs.values / count,
-        to_target=solve_lower(inputs.target.chol, jnp.concatenate([old.chol, shift], axis=1)),
         performance_weight=performance_weight,
         target_weight=target_weight,
         max_kl=max_kl,
@@ -120,26 +123,11 @@ def state_problem(static: Static, inputs: Inputs, usable: Bool[Array, ""]) -> tu
         slack=performance - inputs.performance_bound,
         slack_scale=jnp.ones((), dtype),
         bounded=mode == Mode.TARGET,
-        floored=floored,
-        caps=caps,
     )
-    return _scaled(static, problem), mode.astype(jnp.int32)
+    return scaled(old.chart, problem, static.kl_direction), mode.astype(jnp.int32)
 
 
-def _scaled(static: Static, problem: LocalProblem) -> LocalProblem:
-    """Returns the problem with objective and performance constraint divided by their slopes at the old distribution."""
-    dim = problem.caps.size
-    derivatives = local_functions(dim, static.kl_direction)[2]
-    start = derivatives.model(jnp.zeros(dim * (dim + 3) // 2, problem.radius.dtype), jax.lax.stop_gradient(problem))
-    scale, slack_scale = _norm_or_one(start.gradient), _norm_or_one(start.jacobian[1])
-    return dataclasses.replace(
-        problem,
-        performance_weight=problem.performance_weight / scale,
-        target_weight=problem.target_weight / scale,
-        slack_scale=slack_scale,
-    )
-
-
-def _norm_or_one(gradient: Float[Array, " n"]) -> Float[Array, ""]:
-    norm = jnp.sqrt((gradient**2).sum())
-    return jnp.where((norm > 0) & jnp.isfinite(norm), norm, 1.0)
+def _data(inputs: Inputs[Family]) -> Any:
+    chart = inputs.old.chart
+    data = chart.prepare(inputs.old, inputs.target, inputs.contexts, inputs.mask)
+    return data if inputs.std_floor is None else chart.with_floor(data, inputs.std_floor)

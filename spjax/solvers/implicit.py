@@ -85,7 +85,28 @@ def _backward(
     active = multipliers > jnp.sqrt(jnp.finfo(z.dtype).eps)
     jacobian = jnp.where(active[:, None], derivatives.model(z, params).jacobian, 0.0)
     hessian = derivatives.hessian(z, params, multipliers)
-    direction, multiplier_direction = _solve_kkt(hessian, jacobian, active, *cotangents)
+    along = _solve_kkt(hessian, jacobian, active, *cotangents)
+    return None, None, None, pull_back(objective, constraints, z, multipliers, active, along, valid, params)
+
+
+attach_derivatives.defvjp(_forward, _backward)
+
+
+def pull_back(
+    objective: Objective,
+    constraints: Constraints,
+    z: Float[Array, " n"],
+    multipliers: Float[Array, " m"],
+    active: Bool[Array, " m"],
+    along: tuple[Float[Array, " n"], Float[Array, " m"]],
+    valid: Bool[Array, ""],
+    params: Any,
+) -> Any:
+    """Returns the derivatives by ``params``, given the solution ``along`` of the Karush-Kuhn-Tucker system.
+
+    That is the solution of H x + J' y = z_bar, J x = multipliers_bar on the active rows.
+    """
+    direction, multiplier_direction = along
 
     def stationarity(params: Any) -> Float[Array, ""]:
         def lagrangian(z: Float[Array, " n"]) -> Float[Array, ""]:
@@ -98,10 +119,7 @@ def _backward(
         return leaf if leaf.dtype == jax.dtypes.float0 else jnp.where(valid, leaf, 0)
 
     (params_bar,) = jax.vjp(stationarity, params)[1](jnp.ones((), z.dtype))
-    return None, None, None, jax.tree.map(zero_where_invalid, params_bar)
-
-
-attach_derivatives.defvjp(_forward, _backward)
+    return jax.tree.map(zero_where_invalid, params_bar)
 
 
 def _solve_kkt(

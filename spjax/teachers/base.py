@@ -32,8 +32,12 @@ class Teacher(Part, abc.ABC):
     collects: ClassVar[tuple[str, ...]] = ("slots", "rollouts")  # of agents that it can teach
     fits_contexts: ClassVar[bool] = False  # whether the agent must fit the contexts together with its policy
 
-    initial: ContextDistribution | None = setting(None, help="contexts to start from, for teachers that move; None for the task's")
-    target: ContextDistribution | None = setting(None, help="contexts that count: the result is measured there; None for the task's")
+    initial: ContextDistribution | None = setting(
+        None, help="contexts to start from, for teachers that move; None for the task's"
+    )
+    target: ContextDistribution | None = setting(
+        None, help="contexts that count: the result is measured there; None for the task's"
+    )
 
     @property
     def needs_value(self) -> bool:
@@ -115,11 +119,13 @@ class Teacher(Part, abc.ABC):
             if distribution is not None:
                 distribution.check(space, f"teacher.{what}")
 
-    def check_batch(self, count: int) -> None:  # noqa: B027
+    def check_batch(self, count: int) -> None:
         """Checks whether `batch` can make so many contexts; raises ValueError with one clear sentence. Most can."""
 
 
 def _bound(distribution: ContextDistribution | None) -> ContextDistribution:
     if distribution is None:
-        raise ValueError("the teacher has no distributions yet; give them, or bind it to a task: teacher.bound_to(task)")
+        raise ValueError(
+            "the teacher has no distributions yet; give them, or bind it to a task: teacher.bound_to(task)"
+        )
     return distribution

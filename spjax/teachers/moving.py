@@ -25,7 +25,9 @@ class Moving(Teacher):
     """Settings of every teacher that moves a distribution step by step towards the target."""
 
     start: Literal["initial", "target"] = setting("initial", static=True, help=START_HELP)
-    value_source: Literal["critic", "return"] = setting("critic", static=True, help="where the value V of a context comes from")
+    value_source: Literal["critic", "return"] = setting(
+        "critic", static=True, help="where the value V of a context comes from"
+    )
     buffer_size: int = setting(256, static=True, least=1, unit="episodes", help="newest ones that one update may use")
     sliding_window: bool = setting(False, static=True, help="keep episodes from before the last update")
     warmup: int = setting(5, least=0, infinite=True, unit="iterations", help="K_offset, before the first update")
@@ -33,7 +35,9 @@ class Moving(Teacher):
     std_floor: float | tuple[float, ...] | None = setting(
         None, least=0, unit="context units", help="sigma_LB of the Cholesky diagonal; one number serves all dimensions"
     )
-    floor_kl: float = setting(8000.0, unit="nats", infinite=True, help="D_KL_LB: the floor holds while KL(current || target) is above")
+    floor_kl: float = setting(
+        8000.0, unit="nats", infinite=True, help="D_KL_LB: the floor holds while KL(current || target) is above"
+    )
 
     observation_size: int = struct.field(pytree_node=False, default=0)  # of the task that it is bound to
 
@@ -62,7 +66,9 @@ class Moving(Teacher):
         """Returns a context of the current distribution."""
         return state.distribution.sample(key, space)
 
-    def sample_many(self, state: "MovingState", key: Array, space: ContextSpace, count: int) -> Float[Array, "count dim"]:
+    def sample_many(
+        self, state: "MovingState", key: Array, space: ContextSpace, count: int
+    ) -> Float[Array, "count dim"]:
         """Returns contexts of the current distribution."""
         return state.distribution.sample_many(key, space, count)
 

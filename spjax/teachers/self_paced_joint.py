@@ -33,9 +33,14 @@ class SelfPacedJoint(Teacher):
     fits_contexts = True
 
     start: Literal["initial", "target"] = setting("initial", static=True, help=START_HELP)
-    schedule: Schedule = setting(Proportion(zeta=0.02, offset=141, max_alpha=1e6, negative_return="absolute"), help="alpha")
+    schedule: Schedule = setting(
+        Proportion(zeta=0.02, offset=141, max_alpha=1e6, negative_return="absolute"), help="alpha"
+    )
     std_floor: float | tuple[float, ...] | None = setting(
-        None, least=0, unit="context units", help="sigma_LB of the standard deviations; one number serves all dimensions"
+        None,
+        least=0,
+        unit="context units",
+        help="sigma_LB of the standard deviations; one number serves all dimensions",
     )
     floor_kl: float = setting(0.0, least=0, unit="nats", help="D_KL_LB: the floor holds while KL(p || mu) is above")
     alpha_from: Literal["buffer", "batch"] = setting("buffer", static=True, help="rollouts that alpha is computed from")
@@ -53,7 +58,9 @@ class SelfPacedJoint(Teacher):
         """Returns a context of the current distribution."""
         return state.distribution.sample(key, space)
 
-    def sample_many(self, state: "JointState", key: Array, space: ContextSpace, count: int) -> Float[Array, "count dim"]:
+    def sample_many(
+        self, state: "JointState", key: Array, space: ContextSpace, count: int
+    ) -> Float[Array, "count dim"]:
         """Returns contexts of the current distribution."""
         return state.distribution.sample_many(key, space, count)
 
@@ -92,7 +99,9 @@ class SelfPacedJoint(Teacher):
         """Returns the state with the distribution that the agent fitted."""
         fit = episodes.fit
         if not isinstance(fit, ContextFit):
-            raise ValueError("self-paced-joint needs an agent that fits the contexts together with its policy, such as sprl")
+            raise ValueError(
+                "self-paced-joint needs an agent that fits the contexts together with its policy, such as sprl"
+            )
         metrics = JointMetrics(
             alpha=fit.alpha,
             kl_to_target=fit.kl_to_target,

@@ -43,7 +43,9 @@ class Collector(abc.ABC):
     """How one kind of agents collects; made for the parts of an experiment whenever it is needed."""
 
     @abc.abstractmethod
-    def init(self, key_agent: PRNGKeyArray, key_world: PRNGKeyArray, teacher_state: Any, cloned: bool) -> tuple[Any, Any]:
+    def init(
+        self, key_agent: PRNGKeyArray, key_world: PRNGKeyArray, teacher_state: Any, cloned: bool
+    ) -> tuple[Any, Any]:
         """Returns the agent's first state, and what is kept of the world."""
 
     @abc.abstractmethod
@@ -65,9 +67,7 @@ class Collector(abc.ABC):
         """Returns the critic."""
 
     @abc.abstractmethod
-    def play(
-        self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
-    ) -> tuple[Outcome, Path]:
+    def play(self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> tuple[Outcome, Path]:
         """Returns one episode of the stochastic policy in each context, and its path."""
 
     @abc.abstractmethod
@@ -83,7 +83,9 @@ class SlotCollector(Collector):
     agent: StepBased
     teacher: Teacher
 
-    def init(self, key_agent: PRNGKeyArray, key_world: PRNGKeyArray, teacher_state: Any, cloned: bool) -> tuple[Any, Any]:
+    def init(
+        self, key_agent: PRNGKeyArray, key_world: PRNGKeyArray, teacher_state: Any, cloned: bool
+    ) -> tuple[Any, Any]:
         """Returns the agent's first state, and freshly reset slots."""
         env, space = self.env, self.env.context_space
         if cloned:
@@ -113,9 +115,7 @@ class SlotCollector(Collector):
         """Returns the critic's discounted return of observations."""
         return lambda observation: self.agent.value(agent_state, observation)
 
-    def play(
-        self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
-    ) -> tuple[Outcome, Path]:
+    def play(self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> tuple[Outcome, Path]:
         """Plays until all episodes have ended.
 
         The path has the env's `trace` after 0, 1, ... horizon control steps; rows past the episode's length mean nothing.
@@ -185,7 +185,9 @@ class RolloutCollector(Collector):
     agent: Episodic
     teacher: Teacher
 
-    def init(self, key_agent: PRNGKeyArray, key_world: PRNGKeyArray, teacher_state: Any, cloned: bool) -> tuple[Any, Any]:
+    def init(
+        self, key_agent: PRNGKeyArray, key_world: PRNGKeyArray, teacher_state: Any, cloned: bool
+    ) -> tuple[Any, Any]:
         """Returns the agent's first state, and the steps that it took to get it."""
         state = self.agent.init(key_agent, self.task, self.teacher.starts_at, self.teacher.aims_at)
         return state, Totals(self.agent.environment_steps_before(state))
@@ -220,9 +222,7 @@ class RolloutCollector(Collector):
 
         return none
 
-    def play(
-        self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
-    ) -> tuple[Outcome, Path]:
+    def play(self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> tuple[Outcome, Path]:
         """Returns one rollout in each context, of parameters drawn from the policy, and its path."""
         keys, thetas = self._drawn(agent_state, key, contexts)
 

@@ -103,9 +103,7 @@ class Experiment:
             success_rate=outcome.success.mean(dtype=float),
         )
 
-    def play(
-        self, state: "RunState", key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
-    ) -> tuple[Outcome, Path]:
+    def play(self, state: "RunState", key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> tuple[Outcome, Path]:
         """Returns one episode of the stochastic policy in each context, and its path; nothing of the state changes."""
         return self.collector.play(state.agent_state, key, contexts)
 

@@ -113,9 +113,7 @@ class EpisodicLearner(Episodic):
         """Returns how many control steps filled the buffer of a new state."""
         return state.buffer.lengths.sum()
 
-    def init(
-        self, key: Array, task: EpisodicTask, initial: ContextDistribution, target: ContextDistribution
-    ) -> State:
+    def init(self, key: Array, task: EpisodicTask, initial: ContextDistribution, target: ContextDistribution) -> State:
         """Returns the state before the first iteration: the buffer but for one batch is filled by the initial policy."""
         key_target, key_contexts, key_rollouts = jax.random.split(key, 3)
         space = task.context_space
@@ -187,9 +185,7 @@ class EpisodicLearner(Episodic):
             dual_trips=weights.trips,
             dual_result=weights.result,
         )
-        learned = dataclasses.replace(
-            state, policy=policy, minimiser=weights.minimiser, iteration=state.iteration + 1
-        )
+        learned = dataclasses.replace(state, policy=policy, minimiser=weights.minimiser, iteration=state.iteration + 1)
         return learned, metrics, fitted
 
     def _first_buffer(self, filled: Array) -> Array:

@@ -21,7 +21,9 @@ from spjax.settings import setting
 class CREPS(EpisodicLearner):
     """Contextual relative entropy policy search."""
 
-    mean_features_of: Literal["target", "buffer"] = setting("target", static=True, help="contexts of the value constraint")
+    mean_features_of: Literal["target", "buffer"] = setting(
+        "target", static=True, help="contexts of the value constraint"
+    )
 
     _num_temperatures = 1
 

@@ -1,8 +1,8 @@
 """Features of contexts, for value functions and policies: static and hashable, functions of a batch of contexts."""
 
+import abc
 import dataclasses
 import itertools
-import abc
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ class Features(Part, abc.ABC):
     def __call__(self, contexts: Float[Array, "N dim"]) -> Float[Array, "N F"]:
         """Returns the features of each context."""
 
-    def check(self, space: ContextSpace, what: str) -> None:  # noqa: B027
+    def check(self, space: ContextSpace, what: str) -> None:
         """Checks whether they are for contexts of this space; raises ValueError with one clear sentence."""
 
 

@@ -1,14 +1,13 @@
-"""Linear-Gaussian policies theta | c ~ N(A phi(c), Sigma), and sampling inside bounds (Klink et al., 2021, Section 5)."""
+"""Linear-Gaussian policies theta | c ~ N(A phi(c), Sigma) (Klink et al., 2021, Section 5)."""
 
-import jax
 import jax.numpy as jnp
 from flax import struct
-from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float
 
 from spjax.contexts import Gaussian
+from spjax.contexts.sampling import sample_inside
 
-MAX_REDRAWS = 100
+__all__ = ["LinearGaussian", "sample_inside"]
 
 
 @struct.dataclass
@@ -41,35 +40,3 @@ class LinearGaussian:
         """The differential entropy, nats; the same in every context."""
         size = self.chol.shape[0]
         return jnp.log(jnp.diagonal(self.chol)).sum() + 0.5 * size * jnp.log(2 * jnp.pi * jnp.e)
-
-
-def sample_inside(
-    key: Array,
-    means: Float[Array, "N D"],
-    chol: Float[Array, "D D"],
-    lower: tuple[float, ...],
-    upper: tuple[float, ...],
-) -> Float[Array, "N D"]:
-    """Returns a draw of N(mean, chol chol') for each row.
-
-    A draw outside the bounds is replaced as a whole, up to 100 times; the last one is clipped, as in the released code. All
-    rows are drawn again together until none is left outside, so late in a training, with narrow distributions, this
-    costs a draw or two.
-    """
-    low, high = jnp.asarray(lower, means.dtype), jnp.asarray(upper, means.dtype)
-
-    def unfinished(state: tuple[Int[Array, ""], Array, Array, Bool[Array, " N"]]) -> Bool[Array, ""]:
-        draws, _, _, inside = state
-        return ~inside.all() & (draws <= MAX_REDRAWS)
-
-    def redraw(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
-        draws, key, theta, inside = state
-        key, key_draw = jax.random.split(key)
-        new = means + jax.random.normal(key_draw, means.shape, means.dtype) @ chol.T
-        theta = jnp.where(inside[:, None], theta, new)
-        return draws + 1, key, theta, ((theta >= low) & (theta <= high)).all(axis=1)
-
-    outside = jnp.isnan(means).any(axis=1) & False
-    start = (jnp.zeros((), jnp.int32), key, jnp.zeros_like(means), outside)
-    _, _, theta, _ = lax.while_loop(unfinished, redraw, start)
-    return jnp.clip(theta, low, high)

@@ -31,7 +31,9 @@ class SPRL(EpisodicLearner):
     def _update(self, data: Data) -> tuple[LinearGaussian, Gaussian, Weights, Fit]:
         samples, contexts = data.samples, data.contexts
         if contexts is None:
-            raise ValueError("SPRL needs a teacher whose contexts are fitted together with the policy: self-paced-joint")
+            raise ValueError(
+                "SPRL needs a teacher whose contexts are fitted together with the policy: self-paced-joint"
+            )
         weights = sprl_weights(
             samples.rewards,
             samples.features,

@@ -18,7 +18,7 @@ from spjax.agents.step_based.networks import (
     gaussian_log_prob,
     gaussian_sample,
 )
-from spjax.agents.step_based.rollout import Assign, Slot, Transitions, flat, rollout
+from spjax.agents.step_based.rollout import Transitions, flat, rollout
 from spjax.envs.base import Env
 from spjax.episodes import Episodes
 from spjax.settings import setting
@@ -100,9 +100,7 @@ class OnPolicy(StepBased):
         output: Any = Value(self.hidden).apply(params, observation)
         return output
 
-    def collect(
-        self, params: dict[str, Params], world: Slots, key: Array
-    ) -> tuple[Slots, Batch, Episodes, Array]:
+    def collect(self, params: dict[str, Params], world: Slots, key: Array) -> tuple[Slots, Batch, Episodes, Array]:
         """Runs one iteration's environment steps; returns the world, the flat batch, episodes and non-finite ends."""
 
         def act(act_key: Array, observation: Array) -> tuple[Array, Array]:

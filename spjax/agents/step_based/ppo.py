@@ -18,7 +18,6 @@ from spjax.agents.base import Slots
 from spjax.agents.step_based.minibatches import minibatches, packed
 from spjax.agents.step_based.networks import Params, gaussian_log_prob
 from spjax.agents.step_based.on_policy import Batch, OnPolicy, gaussian_entropy
-from spjax.agents.step_based.rollout import Assign, Slot
 from spjax.catalogue import part
 from spjax.envs.base import Env
 from spjax.episodes import Episodes
@@ -35,7 +34,9 @@ class PPO(OnPolicy):
     learning_rate: float = setting(2.5e-4, least=0, help="of both networks")
     clip_range: float = setting(0.2, least=0, infinite=True, help="of the probability ratio around 1")
     value_coefficient: float = setting(1.0, least=0, help="weight of the value loss")
-    max_grad_norm: float = setting(float("inf"), least=0, infinite=True, help="global norm that gradients are clipped to")
+    max_grad_norm: float = setting(
+        float("inf"), least=0, infinite=True, help="global norm that gradients are clipped to"
+    )
 
     def check(self) -> None:
         """Checks concrete settings.
@@ -60,9 +61,7 @@ class PPO(OnPolicy):
         params = self.init_params(key, env)
         return PPOState(params=params, optimiser=_ADAM.init(ravel_pytree(params)[0]))
 
-    def iterate(
-        self, state: "PPOState", world: Slots, key: Array
-    ) -> tuple["PPOState", Slots, Episodes, "PPOMetrics"]:
+    def iterate(self, state: "PPOState", world: Slots, key: Array) -> tuple["PPOState", Slots, Episodes, "PPOMetrics"]:
         """Runs one iteration: num_envs * num_steps environment steps, then all epochs of updates."""
         key_rollout, key_update = jax.random.split(key)
         world, batch, episodes, num_failed = self.collect(state.params, world, key_rollout)

@@ -23,7 +23,7 @@ from spjax.agents.base import Slots, StepBased
 from spjax.agents.step_based.minibatches import packed
 from spjax.agents.step_based.networks import ActionValue, Params, SquashedPolicy, Value, check_hidden, squashed_sample
 from spjax.agents.step_based.replay import Replay
-from spjax.agents.step_based.rollout import Assign, Slot, Transitions, flat, step_keys, step_slots
+from spjax.agents.step_based.rollout import Slot, Transitions, flat, step_keys, step_slots
 from spjax.catalogue import part
 from spjax.envs.base import Env
 from spjax.episodes import Episodes
@@ -56,7 +56,9 @@ class SAC(StepBased):
     bootstrap_time_limit: bool = setting(True, static=True, help="value what a time limit cuts off; else it is an end")
     discount: float = setting(0.95, least=0, most=1, help="gamma")
     learning_rate: float = setting(3e-4, least=0, help="of policy, values and temperature")
-    learning_starts: int = setting(500, least=0, unit="environment steps", help="uniform random actions before the first update")
+    learning_starts: int = setting(
+        500, least=0, unit="environment steps", help="uniform random actions before the first update"
+    )
     target_rate: float = setting(0.005, least=0, most=1, help="tau, of the slow copies")
     target_entropy: float | None = setting(None, unit="nats", help="None for minus the number of action dimensions")
     initial_temperature: float = setting(1.0, above=0, help="weight of the entropy at the start")
@@ -124,9 +126,7 @@ class SAC(StepBased):
             raise ValueError("the twin-q critic has no state value; set teacher.value_source to return")
         return self._value(state.params["value"], observation)
 
-    def iterate(
-        self, state: "SACState", world: Slots, key: Array
-    ) -> tuple["SACState", Slots, Episodes, "SACMetrics"]:
+    def iterate(self, state: "SACState", world: Slots, key: Array) -> tuple["SACState", Slots, Episodes, "SACMetrics"]:
         """Runs one iteration: num_steps control steps of every slot, each followed by the gradient steps."""
         env, assign = world.env, world.assign
         key_steps, key_rows, key_noise = jax.random.split(key, 3)

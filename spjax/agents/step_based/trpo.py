@@ -20,7 +20,6 @@ from spjax.agents.base import Slots
 from spjax.agents.step_based.minibatches import minibatches, packed
 from spjax.agents.step_based.networks import Params, gaussian_log_prob
 from spjax.agents.step_based.on_policy import Batch, OnPolicy, gaussian_entropy
-from spjax.agents.step_based.rollout import Assign, Slot
 from spjax.catalogue import part
 from spjax.envs.base import Env
 from spjax.episodes import Episodes
@@ -32,8 +31,12 @@ from spjax.settings import setting
 class TRPO(OnPolicy):
     """Trust-region policy optimisation."""
 
-    fisher_stride: int = setting(5, static=True, least=1, unit="control steps", help="Fisher products on every n-th of a slot")
-    value_batch: int = setting(128, static=True, least=1, unit="rows", help="of the critic; a last partial batch is dropped")
+    fisher_stride: int = setting(
+        5, static=True, least=1, unit="control steps", help="Fisher products on every n-th of a slot"
+    )
+    value_batch: int = setting(
+        128, static=True, least=1, unit="rows", help="of the critic; a last partial batch is dropped"
+    )
     value_epochs: int = setting(3, static=True, least=1, help="of the critic in an iteration")
     max_kl: float = setting(0.01, least=0, unit="nats", help="an iteration, mean over the batch")
     kl_tolerance: float = setting(1.5, least=1, infinite=True, help="multiple of max_kl that the line search accepts")

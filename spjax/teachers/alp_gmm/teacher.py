@@ -26,8 +26,8 @@ from jaxtyping import Array, Float, Int
 from spjax.catalogue import part
 from spjax.contexts import ContextSpace
 from spjax.episodes import Episodes
-from spjax.teachers.alp_gmm.mixture import Fit, Mixture, init_fit, refit_where_due
 from spjax.settings import setting
+from spjax.teachers.alp_gmm.mixture import Fit, Mixture, init_fit, refit_where_due
 from spjax.teachers.base import Teacher, Value
 
 MIN_STORED = 5  # episodes that must be exceeded before there is any learning progress
@@ -39,7 +39,9 @@ INSERTIONS = 500  # episodes after which the store is trimmed to s_BUFFER
 class ALPGMM(Teacher):
     """Contexts where the return changes most, by a mixture over context and learning progress."""
 
-    distance: Literal["raw", "scaled"] = setting("raw", static=True, help="units of contexts: their own, or their range")
+    distance: Literal["raw", "scaled"] = setting(
+        "raw", static=True, help="units of contexts: their own, or their range"
+    )
     max_components: int = setting(10, static=True, least=2, help="of the mixture")
     store_capacity: int = setting(2500, static=True, least=1, unit="episodes", help="room for s_BUFFER and 500 more")
     window_capacity: int = setting(200, static=True, least=1, unit="episodes", help="room for n_rollout")

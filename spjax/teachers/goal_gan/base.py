@@ -30,10 +30,14 @@ class GANTeacher(Teacher):
     """Settings of both forms of the curriculum."""
 
     generator_hidden: tuple[int, ...] = setting((256, 256), static=True, least=1, help="widths of the generator")
-    discriminator_hidden: tuple[int, ...] = setting((128, 128), static=True, least=1, help="widths of the discriminator")
+    discriminator_hidden: tuple[int, ...] = setting(
+        (128, 128), static=True, least=1, help="widths of the discriminator"
+    )
     label_capacity: int = setting(2048, static=True, least=1, unit="contexts", help="labelled ones kept for trainings")
     success_capacity: int = setting(4096, static=True, least=1, unit="contexts", help="in the success buffer")
-    noise: float = setting(0.1, least=0, help="delta_NOISE, added to contexts; standard deviation as a share of the bounds' width")
+    noise: float = setting(
+        0.1, least=0, help="delta_NOISE, added to contexts; standard deviation as a share of the bounds' width"
+    )
     learning_rate: float = setting(1e-3, least=0, help="of both networks")
     train_iterations: int = setting(250, least=0, unit="steps", help="of each network in a training")
     pretrain_iterations: int = setting(500, least=0, unit="steps", help="of each network before the first episode")

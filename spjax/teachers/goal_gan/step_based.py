@@ -63,7 +63,9 @@ class GoalGAN(GANTeacher):
         "initial", static=True, help="initial: pre-trained on the initial distribution; target: not pre-trained"
     )
     num_rollouts: int = setting(50, least=1, unit="contexts", help="n_ROLLOUT, labelled ones in each training")
-    success_fraction: float = setting(0.2, least=0, most=1, help="p_SUCCESS, chance of a context from the success buffer")
+    success_fraction: float = setting(
+        0.2, least=0, most=1, help="p_SUCCESS, chance of a context from the success buffer"
+    )
 
     def init(self, key: Array, space: ContextSpace) -> "GoalGANState":
         """Returns a GAN that proposes contexts of the initial distribution where there is one, and empty buffers."""

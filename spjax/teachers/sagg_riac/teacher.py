@@ -44,7 +44,9 @@ class SAGGRIAC(Teacher):
     candidates: int = setting(50, static=True, least=1, help="random cuts that a split chooses from")
     region_capacity: int = setting(1024, static=True, least=1, unit="regions", help="room for regions")
     sample_capacity: int = setting(60000, static=True, least=1, unit="samples", help="room for 600 iterations of 100")
-    split_window: int = setting(512, static=True, least=1, unit="samples", help="that a split sees; more than max_goals")
+    split_window: int = setting(
+        512, static=True, least=1, unit="samples", help="that a split sees; more than max_goals"
+    )
     max_goals: int = setting(200, least=1, unit="samples", help="a region with more is split")
     max_history: int = setting(100, least=2, unit="samples", help="window of the interest; even")
     uniform_fraction: float = setting(0.2, least=0, most=1, help="share of contexts drawn in mode 2")
