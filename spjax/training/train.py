@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
+from spjax.runs.checkpoint import Checkpoints
 from spjax.training import run_folder
-from spjax.training.checkpoint import Checkpoints
 from spjax.training.config import RunConfig
 from spjax.training.experiment import Metrics
 from spjax.training.lanes import Lanes

@@ -21,8 +21,8 @@ import pytest
 from rich.console import Console
 
 import spjax
+from spjax.runs.checkpoint import Checkpoints
 from spjax.training import progress, run_folder
-from spjax.training.checkpoint import Checkpoints
 from spjax.training.experiment import Metrics
 from spjax.training.program import Snapshot
 from spjax.training.progress import SweepProgress
