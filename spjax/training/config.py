@@ -20,6 +20,7 @@ from spjax.agents.episodic import CMAES, CREPS, SPRL, EpisodicLearner
 from spjax.agents.step_based import PPO, SAC, TRPO
 from spjax.contexts import Gaussian
 from spjax.envs.base import Task
+from spjax.runs.schema import Lane
 from spjax.training.episodic import EpisodicExperiment, SelfPacedContexts, TargetContexts
 from spjax.training.experiment import Experiment
 
@@ -124,7 +125,7 @@ class RunConfig:
         given = (self.teacher.initial_mean, self.teacher.initial_std)
         return "target" if given in (target, self.target, (None, None)) else "initial"
 
-    def lanes(self) -> list["Lane"]:
+    def lanes(self) -> list[Lane]:
         """Returns every run of the sweep: the grid of settings times the seeds, seeds running fastest."""
         grid = [dict(zip(self.over, values, strict=True)) for values in itertools.product(*self.over.values())]
         return [Lane(seed, settings) for settings in grid for seed in self.seeds]
@@ -156,14 +157,6 @@ class RunConfig:
             _check_number(name, value)
             parts[part] = dataclasses.replace(parts[part], **{field: value})
         return parts["agent"], parts["teacher"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Lane:
-    """One run of a sweep."""
-
-    seed: int
-    settings: Mapping[str, Setting]
 
 
 def traced_settings(part: Any) -> tuple[str, ...]:

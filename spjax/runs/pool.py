@@ -1,12 +1,14 @@
 """Seeds of one experiment that were trained in several run folders, as one run."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spjax.analysis.run import Frozen, Run, RunConfig, Summary
+from spjax.runs.read import Run
+from spjax.runs.schema import Frozen, RunRecord, Summary
 
 
 def pool(runs: Sequence[Run]) -> Run:
@@ -47,29 +49,35 @@ def _check_same_experiment(first: Run, other: Run) -> None:
         raise ValueError(f"{first.path} and {other.path} differ in {', '.join(different)}, so they cannot be pooled")
 
 
-def _experiment(config: RunConfig) -> RunConfig:
+def _experiment(config: RunRecord) -> RunRecord:
     """Returns the configuration without what may differ from one folder of an experiment to the next."""
-    return dataclasses.replace(config, lanes=(), versions={}, device=None, commit=None, command=None, created=None)
+    nowhere: dict[str, Any] = {"versions": {}, "device": None, "commit": None, "command": None, "created": None}
+    return dataclasses.replace(config, seeds=(), lanes=(), **nowhere)
 
 
-def _joined_config(runs: Sequence[Run]) -> RunConfig:
+def _joined_config(runs: Sequence[Run]) -> RunRecord:
     configs = [run.config for run in runs]
-    versions = {
-        name: version if all(config.versions.get(name) == version for config in configs) else None
-        for name, version in configs[0].versions.items()
-    }
     return dataclasses.replace(
         configs[0],
+        seeds=tuple(seed for config in configs for seed in config.seeds),
         lanes=tuple(lane for config in configs for lane in config.lanes),
-        versions=versions,
-        device=_joined_text(config.device for config in configs),
-        commit=_joined_text(config.commit for config in configs),
-        command=_joined_text(config.command for config in configs),
-        created=_joined_text(config.created for config in configs),
+        versions=joined_versions([config.versions for config in configs]),
+        device=joined_text(config.device for config in configs),
+        commit=joined_text(config.commit for config in configs),
+        command=joined_text(config.command for config in configs),
+        created=joined_text(config.created for config in configs),
     )
 
 
-def _joined_text(texts: Iterable[str | None]) -> str | None:
+def joined_versions(versions: Sequence[Mapping[str, str | None]]) -> dict[str, str | None]:
+    """Returns the versions that are the same everywhere, None for one that is not."""
+    return {
+        name: version if all(other.get(name) == version for other in versions) else None
+        for name, version in versions[0].items()
+    }
+
+
+def joined_text(texts: Iterable[str | None]) -> str | None:
     """Returns the different ones; None if one is unknown."""
     found = list(dict.fromkeys(texts))
     return None if None in found else "; ".join(text for text in found if text is not None)
@@ -81,8 +89,8 @@ def _joined_summary(runs: Sequence[Run], offsets: Sequence[int]) -> Summary | No
         return None
     return Summary(
         finished=all(summary.finished for summary in summaries),
-        wall_seconds=_total(summary.wall_seconds for summary in summaries),
-        compile_seconds=_total(summary.compile_seconds for summary in summaries),
+        wall_seconds=total(summary.wall_seconds for summary in summaries),
+        compile_seconds=total(summary.compile_seconds for summary in summaries),
         frozen=tuple(
             Frozen(lane.lane + offset, lane.seed, lane.iteration)
             for summary, offset in zip(summaries, offsets, strict=True)
@@ -91,7 +99,8 @@ def _joined_summary(runs: Sequence[Run], offsets: Sequence[int]) -> Summary | No
     )
 
 
-def _total(seconds: Iterable[float | None]) -> float | None:
+def total(seconds: Iterable[float | None]) -> float | None:
+    """Returns the sum; None if one is unknown."""
     known = list(seconds)
     return None if None in known else sum(value for value in known if value is not None)
 
