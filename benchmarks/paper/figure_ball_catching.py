@@ -87,8 +87,8 @@ def _pooled(runs: Runs) -> Iterator[str]:
         if cell.name in runs and (count := num_earlier_seeds(runs[cell.name])):
             name = f"{cell.agent.upper()} with {cell.curriculum.label}"
             yield (
-                f"{name} was trained twice with the same settings, on two machines. Of the first {count} runs only the ends are "
-                f"recorded: they count in return and balls caught, not in the other columns, nor in the pictures."
+                f"{name} was trained twice with the same settings, on two machines. Of the first {count} runs only the ends\n"
+                f"are recorded: they count in return and balls caught, not in the other columns, nor in the curves."
             )
 
 
@@ -185,12 +185,16 @@ def _finished(agent: str, runs: Runs) -> dict[Curriculum, Run]:
     return {cell.curriculum: runs[cell.name] for cell in cells if cell.name in runs}
 
 
+def _success_rates(found: Mapping[Curriculum, Run]) -> dict[Curriculum, Record]:
+    return {curriculum: final_success_rate(run) for curriculum, run in found.items()}
+
+
 def _draw(runs: Runs, results: Path) -> Iterator[tuple[str, Path]]:
     """Yields the captions and files of the pictures."""
     pictures = results / "pictures" / NAME
     learners = {agent.upper(): found for agent in AGENTS if (found := _finished(agent, runs))}
     if learners:
-        figure = catch_rates(learners, ROWS)
+        figure = catch_rates({learner: _success_rates(found) for learner, found in learners.items()}, ROWS)
         yield "Balls caught at the end, by curriculum and learner", save(figure, pictures / "catch_rates.png")
         figure = curriculum_curves({learner: list(found.values()) for learner, found in learners.items()})
         caption = "Return of the curricula; dashed: final returns that the paper prints"

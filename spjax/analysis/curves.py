@@ -1,6 +1,6 @@
 """Curves over the iterations: return on the target tasks, KL to the target distribution, alpha."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -163,9 +163,15 @@ def iterations_label(runs: Sequence[Run]) -> str:
 
 def seeds_text(runs: Sequence[Run]) -> str:
     """Returns for example "20 seeds" or "10 to 20 seeds"."""
-    counts = sorted({len(group.lanes) for run in runs for group in run.groups()})
-    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{seeds} seed{'' if counts == [1] else 's'}"
+    return range_of_seeds(len(group.lanes) for run in runs for group in run.groups())
+
+
+def range_of_seeds(counts: Iterable[int]) -> str:
+    """Returns the same from how many there are of each."""
+    known = list(counts)
+    least, most = min(known), max(known)
+    seeds = f"{least}" if least == most else f"{least} to {most}"
+    return f"{seeds} seed{'' if most == 1 else 's'}"
 
 
 def _finish(figure: Figure, axes: Axes, runs: Sequence[Run], caption: str) -> None:

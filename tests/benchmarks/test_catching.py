@@ -8,6 +8,7 @@ from matplotlib.patches import Circle, Polygon
 
 from benchmarks.paper.pictures.catching import RESTING_NET, catch_rates, catching_snapshots, thrown_at
 from benchmarks.paper.pictures.curricula import ALL_CURRICULA, curriculum_of
+from benchmarks.paper.records import final_success_rate
 from spjax.analysis import statistics
 from spjax.analysis.style import PALETTE
 from spjax.envs.ball_catching_scene import ball_target
@@ -69,8 +70,9 @@ def test_bars_are_mean_catch_rates_with_two_standard_errors_and_a_dot_a_seed(mak
     run, other = make(start="target", num_iterations=80), make(start="initial", num_iterations=60)
     final = run.evaluation_curves("success_rate", run.groups()[0]).values[:, -1]
     assert np.ptp(final) > 0.01
+    rates, other_rates = final_success_rate(run), final_success_rate(other)
     compared = [SPDL, STARRED_SPDL, DEFAULT]
-    figure = catch_rates({"TRPO": {SPDL: run}, "PPO": {STARRED_SPDL: other}}, compared)
+    figure = catch_rates({"TRPO": {SPDL: rates}, "PPO": {STARRED_SPDL: other_rates}}, compared)
     left, right = figure.axes
     (bar,) = left.patches
     mean, error = 100 * statistics.mean(final), 100 * statistics.standard_error(final)

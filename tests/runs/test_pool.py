@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from spjax.analysis.records import records_of_run
-from spjax.runs.read import load_run
 from spjax.runs.pool import pool
+from spjax.runs.read import load_run
 from tests.runs.test_read import edit_config
 
 MakeRun = Callable[..., Path]
