@@ -1,4 +1,4 @@
-"""Trainings of which only the ends are recorded: they count in the final values of a kept run with the same settings.
+"""Trainings of which only the ends are recorded: they count in the final values of an equal kept run.
 
 Their records lie beside the kept run, in earlier.json.
 """
@@ -29,9 +29,10 @@ def all_records_of_run(run: Run, experiment: str, threshold: float | None = None
 
 
 def pool_records(earlier: Record, later: Record) -> Record:
-    """Returns the record of both trainings; a seed that both have is there twice, since their machines round differently.
+    """Returns the record of both trainings.
 
-    Commits, devices and commands that differ are joined by "; ", seconds are added up, versions that differ are None.
+    A seed that both have is there twice, since their machines round differently. Commits, devices
+    and commands that differ are joined by "; ", seconds are added up, versions that differ are None.
     """
     both = (earlier, later)
     values = [value for entry in both for value in entry["values"]]

@@ -1,1 +1,1 @@
-"""Statistics, tables and pictures of any run, from run folders alone; nothing here trains or touches JAX."""
+"""Statistics, tables and pictures of any run, from run folders alone; nothing here needs JAX."""

@@ -1,4 +1,4 @@
-"""When a curriculum gets to the target distribution, and which of its iterations are worth a panel."""
+"""When a curriculum gets to the target, and which of its iterations are worth a panel."""
 
 import numpy as np
 from jaxtyping import Int
@@ -13,17 +13,17 @@ KL_TO_TARGET = "teacher.kl_to_target"
 
 
 def evaluated_distances(run: Run, group: Group) -> Curves:
-    """Returns KL(p || target) [nats] of the evaluated iterations, whose metrics are kept of every run."""
+    """Returns KL(p || target) [nats] of the evaluated iterations, which are kept of every run."""
     curves = run.metric_curves(KL_TO_TARGET, group)
     evaluated = np.isin(curves.iterations, run.evaluation["iteration"].to_numpy())
     return Curves(curves.iterations[evaluated], curves.values[:, evaluated])
 
 
 def iterations_to_target(run: Run, group: Group) -> statistics.ThresholdCrossing:
-    """Returns from when on the contexts of each seed were at the target, KL(p || target) <= `AT_TARGET`, to the end.
+    """Returns from when on the contexts of each seed were at the target, to the end.
 
-    So contexts that start there, leave and come back arrive when they come back. Linearly interpolated between evaluated
-    iterations.
+    There KL(p || target) <= `AT_TARGET`, so contexts that start there, leave and come back arrive
+    when they come back. Linearly interpolated between evaluated iterations.
     """
     distances = evaluated_distances(run, group)
     farthest = np.maximum.accumulate(distances.values[:, ::-1], axis=1)[:, ::-1]  # from then on
@@ -31,9 +31,10 @@ def iterations_to_target(run: Run, group: Group) -> statistics.ThresholdCrossing
 
 
 def panel_iterations(run: Run) -> list[int]:
-    """Returns up to six evaluated iterations that tell a curriculum: start, half way, arrival, end, and between them.
+    """Returns up to six evaluated iterations: start, half way and arrival of a curriculum, and the end.
 
-    The arrival is the median over the lanes. Where nothing says how far the target is, they are evenly spaced.
+    The arrival is the median over the lanes. Where nothing says how far the target is, or half of
+    the lanes never get there, they are evenly spaced.
     """
     evaluated = np.unique(run.evaluation["iteration"].to_numpy())
     end = evaluated[-1]

@@ -18,7 +18,7 @@ class Picture(NamedTuple):
     """One kind of picture."""
 
     draw: Callable[[Run], Figure | None]  # None where the run has nothing of this kind to show
-    apart: bool = False  # whether each value of a sweep has a picture of its own; else they share one
+    apart: bool = False  # whether each value of a sweep has a picture of its own
 
 
 def plot_run(path: str | Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""From values to benchmark records: the statistics of a run, or of what was measured here, with where they come from."""
+"""From values to benchmark records: statistics of a run or a measurement, with where they come from."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,8 @@ def record(
     """
     array = np.asarray(values, dtype=float)
     if array.shape != (len(seeds),):
-        raise ValueError(f"a record needs one value a seed, got {array.size} values for {len(seeds)} seeds")
+        counts = f"{array.size} values for {len(seeds)} seeds"
+        raise ValueError(f"a record needs one value a seed, got {counts}")
     return Record(
         experiment=experiment,
         env=env,
@@ -72,21 +73,22 @@ def record(
 
 
 def measured_here(*, command: str, packages: Sequence[str] = (), **fields: Any) -> Record:
-    """Returns a record of what was measured in this process: `record` with device, versions and commit filled in.
+    """Returns a record of what was measured in this process, with device, versions and commit.
 
     Args:
         command: makes it again.
         packages: names of further packages that the numbers depend on.
         fields: the other fields of `record`.
     """
-    return record(device=device(), versions=versions(packages), commit=commit(), command=command, **fields)
+    here: dict[str, Any] = {"device": device(), "versions": versions(packages), "commit": commit()}
+    return record(command=command, **here, **fields)
 
 
 def records_of_run(run: Run, experiment: str, threshold: float | None = None) -> list[Record]:
-    """Returns the final discounted return, the final success rate and, if asked, the iterations to a threshold.
+    """Returns final discounted return, final success rate and, if asked, iterations to a threshold.
 
-    A swept run gives one set of records for each value of the swept settings. Where the folder carries published results
-    of the same length, they are attached.
+    A swept run gives one set of records for each value of the swept settings. Where the folder
+    carries published results of the same length, they are attached.
 
     Args:
         run: the run.
@@ -110,7 +112,7 @@ def records_of_run(run: Run, experiment: str, threshold: float | None = None) ->
 
 
 def reference_of(run: Run, group: Group) -> Reference | None:
-    """Returns the published results that stand beside a group: none where something is swept or the run is not as long."""
+    """Returns the published results beside a group: none if something is swept, or of another length."""
     reference = None if group.settings else run.config.reference
     return reference if reference and reference.covers(run.last_evaluated_iteration) else None
 
@@ -123,7 +125,7 @@ def record_of_group(
     values: Float[np.ndarray, " seed"],
     paper: Estimate | None = None,
 ) -> Record:
-    """Returns a record of one metric of a run, a value for each seed of the group, with the paper's value if there is one."""
+    """Returns a record of one metric of a run, a value for each seed of the group."""
     config, summary = run.config, run.summary
     return record(
         experiment=experiment,

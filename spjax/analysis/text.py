@@ -24,7 +24,7 @@ def setting_text(value: Setting) -> str:
 
 
 def symbol(name: str) -> str:
-    """Returns the symbol of a setting, for example of "teacher.schedule.zeta"; its last name where it has none."""
+    """Returns the symbol of a setting such as "teacher.schedule.zeta"; its last name if it has none."""
     last = name.rpartition(".")[2]
     return SYMBOLS.get(last, last)
 

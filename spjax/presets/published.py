@@ -1,11 +1,12 @@
-"""What Klink et al. (2021) print about their experiments: Tables 1 and 2, step-based agents, 20 seeds each.
+"""What Klink et al. (2021) print in Tables 1 and 2: step-based agents, 20 seeds each.
 
-"Final" is the mean discounted return on the target tasks after the last iteration, +- one standard error. Table 2 prints
-two decimals where Table 1 prints one, so the self-paced curriculum of the point mass is taken from there; its iterations
-are those to 80 % of the lower final return of the two schedules.
+"Final" is the mean discounted return on the target tasks after the last iteration, +- one standard
+error. Table 2 prints two decimals where Table 1 prints one, so the self-paced curriculum of the
+point mass is taken from there; its iterations are those to 80 % of the lower final return of the
+two schedules.
 
-In ball catching the paper stars self-paced curricula and GoalGAN whose contexts start at the initial distribution, and
-Default without a policy that was cloned to hold still.
+In ball catching the paper stars self-paced curricula and GoalGAN whose contexts start at the initial
+distribution, and Default without a policy that was cloned to hold still.
 """
 
 from typing import NamedTuple
@@ -14,7 +15,8 @@ from spjax.runs.schema import Estimate, Reference
 
 SOURCE = "Klink et al. (2021)"
 NUM_ITERATIONS = {"point-mass-3d": 400, "point-mass-2d": 400, "ball-catching": 500}
-SAVED_BEFORE_THE_END = 5  # iterations: the last policies of PPO and SAC were saved and evaluated there
+# iterations before the end at which the last policies of PPO and SAC were saved and evaluated
+SAVED_BEFORE_THE_END = 5
 
 
 def published(
@@ -32,7 +34,8 @@ def published(
         agent: name of the agent.
         teacher: name of the teacher.
         schedule: of the self-paced teacher.
-        start: distribution that the contexts start from, "initial" or "target"; None for teachers without one.
+        start: distribution that the contexts start from, "initial" or "target"; None for teachers
+            without one.
         hold_position: whether the policy was cloned to the zero action before training.
     """
     printed = _PRINTED.get(Experiment(task, agent, teacher, schedule, start, hold_position))
@@ -160,14 +163,16 @@ def _printed() -> dict[Experiment, Printed]:
     for (task, agent), baselines in _POINT_MASS_BASELINES.items():
         for teacher, final in baselines.items():
             start = "initial" if teacher == "goal-gan" else None
-            found[Experiment(task, agent, teacher, None, start, False)] = Printed(Estimate(*final), None)
+            experiment = Experiment(task, agent, teacher, None, start, False)
+            found[experiment] = Printed(Estimate(*final), None)
     for agent, rows in _CATCHING_BASELINES.items():
         for (teacher, moved_from, cloned), final in rows.items():
             experiment = Experiment("ball-catching", agent, teacher, None, moved_from, cloned)
             found[experiment] = Printed(Estimate(*final), None)
     for (task, start), cells in _SELF_PACED.items():
+        cloned = task == "ball-catching"
         for (agent, schedule), (final, iterations) in cells.items():
-            experiment = Experiment(task, agent, "self-paced", schedule, start, task == "ball-catching")
+            experiment = Experiment(task, agent, "self-paced", schedule, start, cloned)
             found[experiment] = Printed(Estimate(*final), Estimate(*iterations))
     return found
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: written under a temporary name in the same folder, then renamed."""
+"""Files that are there whole or not at all: written under a temporary name, then renamed."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Gives a temporary path beside `path`, hidden and ending in ".tmp", that takes its place at the end.
+    """Gives a hidden path beside `path`, ending in ".tmp", that takes its place at the end.
 
     After an error nothing is left of it, and an older file stays as it was.
     """

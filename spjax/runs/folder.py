@@ -62,12 +62,14 @@ def is_finished(folder: Path) -> bool:
 
 
 def check_free(folder: Path) -> None:
-    """Checks that a run may begin here; what a process left that was killed before its first file does not count.
+    """Checks that a run may begin here; a process killed before its first file leaves nothing that counts.
 
     Raises:
         ValueError: there is something else.
     """
-    if folder.exists() and (not folder.is_dir() or any(file.name[0] != "." for file in folder.iterdir())):
+    if not folder.exists():
+        return
+    if not folder.is_dir() or any(file.name[0] != "." for file in folder.iterdir()):
         raise ValueError(f"{folder} exists already; resume it, or choose another folder")
 
 
@@ -88,7 +90,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 def discard_after(folder: Path, iteration: int) -> None:
     """Removes what a killed process left: parts after its last checkpoint, and half-written files."""
-    newer = [file for kind in (METRICS, EVALUATION) for file in parts(folder, kind) if int(file.stem) > iteration]
+    written = [*parts(folder, METRICS), *parts(folder, EVALUATION)]
+    newer = [file for file in written if int(file.stem) > iteration]
     for file in [*newer, *folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")]:
         file.unlink()
 
@@ -106,7 +109,7 @@ def lane_columns(lanes: Sequence[Lane], repeats: int) -> dict[str, Any]:
 
 
 def tidy(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """Returns one column for each leaf [lane, iteration, ...] of a metrics pytree, named by the path of its fields."""
+    """Returns a column for each leaf [lane, iteration, ...] of metrics, named by the path of its fields."""
     columns: dict[str, Any] = {}
     for field in dataclasses.fields(tree):
         value = getattr(tree, field.name)

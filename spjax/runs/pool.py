@@ -12,10 +12,10 @@ from spjax.runs.schema import Frozen, RunRecord, Summary
 
 
 def pool(runs: Sequence[Run]) -> Run:
-    """Returns one run with the lanes of all, in the given order; wall and compile seconds are added up.
+    """Returns one run with the lanes of all, in the given order; seconds are added up.
 
-    What the folders say differently about commit, command, device and time of creation is joined by "; "; versions that
-    differ are None.
+    What the folders say differently about commit, command, device and time of creation is joined by
+    "; "; versions that differ are None.
 
     Raises:
         ValueError: the runs are different experiments, or a seed is in two of them.
@@ -28,9 +28,8 @@ def pool(runs: Sequence[Run]) -> Run:
     lanes = [lane for run in runs for lane in run.config.lanes]
     twice = sorted({lane.seed for lane in lanes if lanes.count(lane) > 1})
     if twice:
-        raise ValueError(
-            f"each seed may be pooled once, got {twice} twice in {', '.join(str(run.path) for run in runs)}"
-        )
+        folders = ", ".join(str(run.path) for run in runs)
+        raise ValueError(f"each seed may be pooled once, got {twice} twice in {folders}")
     offsets = [sum(len(run.config.lanes) for run in runs[:index]) for index in range(len(runs))]
     return Run(
         path=first.path,
@@ -44,15 +43,19 @@ def pool(runs: Sequence[Run]) -> Run:
 
 def _check_same_experiment(first: Run, other: Run) -> None:
     a, b = _experiment(first.config), _experiment(other.config)
-    different = [field.name for field in dataclasses.fields(a) if getattr(a, field.name) != getattr(b, field.name)]
+    names = {field.name for field in dataclasses.fields(a) if field.compare}
+    if a.format_version != b.format_version:
+        names.remove("settings")  # which the formats spell in different ways
+    different = sorted(name for name in names if getattr(a, name) != getattr(b, name))
     if different:
-        raise ValueError(f"{first.path} and {other.path} differ in {', '.join(different)}, so they cannot be pooled")
+        both, what = f"{first.path} and {other.path}", ", ".join(different)
+        raise ValueError(f"{both} differ in {what}, so they cannot be pooled")
 
 
 def _experiment(config: RunRecord) -> RunRecord:
-    """Returns the configuration without what may differ from one folder of an experiment to the next."""
-    nowhere: dict[str, Any] = {"versions": {}, "device": None, "commit": None, "command": None, "created": None}
-    return dataclasses.replace(config, seeds=(), lanes=(), **nowhere)
+    """Returns the configuration without what may differ between folders of one experiment."""
+    nowhere: dict[str, Any] = dict.fromkeys(("device", "commit", "command", "created"))
+    return dataclasses.replace(config, seeds=(), lanes=(), versions={}, **nowhere)
 
 
 def _joined_config(runs: Sequence[Run]) -> RunRecord:
@@ -112,4 +115,6 @@ def _joined_table(tables: Sequence[pa.Table | None], offsets: Sequence[int]) -> 
         for table, offset in zip(tables, offsets, strict=True)
         if table is not None
     ]
-    return pa.concat_tables(renumbered, promote_options="permissive") if len(renumbered) == len(tables) else None
+    if len(renumbered) < len(tables):
+        return None
+    return pa.concat_tables(renumbered, promote_options="permissive")

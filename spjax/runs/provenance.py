@@ -13,14 +13,17 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "scipy", "mujoco")
 
 
 def versions(packages: Sequence[str] = ()) -> dict[str, str | None]:
-    """Returns the versions of what the numbers depend on, these packages too; None for one that is not installed."""
+    """Returns the versions of what the numbers depend on, these packages too.
+
+    None stands for one that is not installed.
+    """
     return {"python": platform.python_version(), "spjax": spjax.__version__} | {
         name: _version(name) for name in (*PACKAGES, *packages)
     }
 
 
 def commit() -> str | None:
-    """Returns the short git hash of the source checkout, with -dirty if a tracked file changed; None outside git."""
+    """Returns the short git hash of the source, -dirty if a tracked file changed; None outside git."""
     here = Path(__file__).resolve()
     if _git(here.parent, "ls-files", "--error-unmatch", here.name) is None:
         return None  # installed somewhere inside another project's checkout
@@ -28,7 +31,7 @@ def commit() -> str | None:
 
 
 def device() -> str:
-    """Returns what JAX computes on, for example "2 CPU cores (AMD EPYC)" or "NVIDIA H100 80GB HBM3"."""
+    """Returns what JAX computes on, for example "2 CPU cores (AMD EPYC)" or "4 x NVIDIA H200"."""
     import jax  # reading records and run folders must not start JAX
 
     devices = jax.devices()

@@ -52,7 +52,7 @@ class Run:
         return int(self.evaluation["iteration"].to_numpy().max())
 
     def groups(self) -> list[Group]:
-        """Returns the lanes by swept settings, in order of first appearance; one group if nothing is swept."""
+        """Returns the lanes by swept settings, in order; one group if nothing is swept."""
         found: dict[tuple[tuple[str, Setting], ...], list[int]] = {}
         for index, lane in enumerate(self.config.lanes):
             found.setdefault(tuple(lane.settings.items()), []).append(index)
@@ -97,7 +97,8 @@ class Run:
 
     def num_frozen(self, group: Group) -> int:
         """Returns how many lanes of the group were frozen."""
-        return 0 if self.summary is None else sum(lane.lane in group.lanes for lane in self.summary.frozen)
+        frozen = () if self.summary is None else self.summary.frozen
+        return sum(lane.lane in group.lanes for lane in frozen)
 
 
 def load_run(path: str | Path) -> Run:
@@ -110,15 +111,16 @@ def load_run(path: str | Path) -> Run:
     config = read_record(path)
     evaluation = _read_parts(path, layout.EVALUATION)
     if evaluation is None:
-        raise ValueError(f"{path} has no evaluation yet; wait until the run has written its first part")
-    trajectories_file = path / layout.TRAJECTORIES
+        advice = "wait until the run has written its first part"
+        raise ValueError(f"{path} has no evaluation yet; {advice}")
+    paths = path / layout.TRAJECTORIES
     return Run(
         path=path,
         config=config,
         summary=read_summary(path),
         metrics=_read_parts(path, layout.METRICS) or pa.table({}),
         evaluation=evaluation,
-        trajectories=pq.ParquetFile(trajectories_file).read() if trajectories_file.is_file() else None,
+        trajectories=pq.ParquetFile(paths).read() if paths.is_file() else None,
     )
 
 
@@ -126,7 +128,8 @@ def read_record(folder: Path) -> RunRecord:
     """Returns what config.json says.
 
     Raises:
-        ValueError: the folder is missing, is not a run folder, or has a damaged config.json or one of another format.
+        ValueError: the folder is missing, is not a run folder, or its config.json is damaged or of
+            another format.
     """
     if not folder.is_dir():
         raise ValueError(f"there is no run folder {folder}")
@@ -141,25 +144,28 @@ def read_summary(folder: Path) -> Summary | None:
     Raises:
         ValueError: the file is damaged.
     """
-    return _read_json(folder / layout.SUMMARY, Summary.from_json) if layout.is_finished(folder) else None
+    if not layout.is_finished(folder):
+        return None
+    return _read_json(folder / layout.SUMMARY, Summary.from_json)
 
 
 def _read_json(file: Path, parse: Callable[[Mapping[str, Any]], T]) -> T:
     """Returns the parsed file, or one sentence about what is wrong with it."""
+    advice = "restore it or train again"
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file} is damaged or half-written ({error}); restore it or train again") from None
+        raise ValueError(f"{file} is damaged or half-written ({error}); {advice}") from None
     if not isinstance(raw, dict):
         raise ValueError(f"{file} must hold a JSON object, got {type(raw).__name__}")
     try:
         return parse(raw)
     except KeyError as error:
-        raise ValueError(f"{file} lacks the entry {error}; restore it or train again") from None
+        raise ValueError(f"{file} lacks the entry {error}; {advice}") from None
     except ValueError as error:
         raise ValueError(f"{file} cannot be read: {error}") from None
     except (TypeError, IndexError, AttributeError) as error:
-        raise ValueError(f"{file} is damaged ({error}); restore it or train again") from None
+        raise ValueError(f"{file} is damaged ({error}); {advice}") from None
 
 
 def _read_parts(folder: Path, kind: str) -> pa.Table | None:
@@ -184,7 +190,8 @@ def _floats(table: pa.Table, column: str) -> Float[np.ndarray, " row"]:
 
 def _curves(table: pa.Table, column: str, group: Group) -> Curves:
     if column not in table.column_names:
-        raise ValueError(f"the run folder has no column {column!r}, only {', '.join(table.column_names) or 'none'}")
+        known = ", ".join(table.column_names) or "none"
+        raise ValueError(f"the run folder has no column {column!r}, only {known}")
     lane, iteration = (table[name].to_numpy(zero_copy_only=False) for name in ("lane", "iteration"))
     iterations, point = np.unique(iteration, return_inverse=True)
     values = np.full((int(lane.max()) + 1, iterations.size), np.nan)

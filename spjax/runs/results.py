@@ -1,8 +1,8 @@
 """Benchmark records: numbers together with everything needed to make them again.
 
-A record is one metric of one method: a value per seed, its mean and standard error, the published value, the command,
-the commit, the versions and the device. Records are kept as JSON lists in benchmarks/results/; `spjax.analysis.records`
-makes them.
+A record is one metric of one method: a value per seed, its mean and standard error, the published
+value, the command, the commit, the versions and the device. Records are kept as JSON lists in
+benchmarks/results/; `spjax.analysis.records` makes them.
 """
 
 import json
@@ -15,7 +15,7 @@ from spjax.runs.schema import Setting
 
 
 class Record(TypedDict):
-    """One metric of one method. `null` in JSON, None here, stands for what is unknown or does not apply."""
+    """One metric of one method; None, `null` in JSON, is what is unknown or does not apply."""
 
     experiment: str
     env: str
@@ -42,7 +42,7 @@ class Record(TypedDict):
 
 
 def write_records(path: str | Path, records: Sequence[Record]) -> None:
-    """Writes the records as JSON, keys sorted; a reader sees the old file or the new one, never half of one."""
+    """Writes the records as JSON, keys sorted."""
     write_json(Path(path), list(records), sort_keys=True)
 
 

@@ -1,8 +1,8 @@
-"""What config.json and summary.json say: the one description of a run that its writer and every reader share.
+"""What config.json and summary.json say: one description of a run, for its writer and every reader.
 
-Format 2 spells each part by its kind, its name and its settings, parts inside parts the same way. An infinite number is
-the string "inf" there, since JSON has none. Format 1 is read too: it names parts beside their settings, in Python's JSON,
-which has infinite numbers.
+Format 2 spells each part by its kind, its name and its settings, parts inside parts the same way.
+An infinite number is the string "inf" there, since JSON has none. Format 1 is read too: it names
+parts beside their settings, in Python's JSON, which has infinite numbers.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ class Contexts:
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean and standard deviation of a distribution with independent context dimensions, context units."""
+    """Mean and standard deviation of a distribution with independent dimensions, context units."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -61,7 +61,7 @@ class Preset:
 
     schedule: str | None
     variant: str
-    start: str | None  # distribution that the teacher's contexts start from: "initial", "target", or none
+    start: str | None  # where the teacher's contexts start: "initial", "target", or none
 
 
 class Estimate(NamedTuple):
@@ -82,7 +82,7 @@ class Reference:
     source: str  # for example "Klink et al. (2021)"
 
     def covers(self, iteration: int) -> bool:
-        """Says whether a run whose last evaluation is of this iteration was as long as the published ones."""
+        """Says whether a run that was last evaluated here was as long as the published ones."""
         return self.last_evaluated <= iteration <= self.num_iterations
 
 
@@ -195,17 +195,16 @@ class RunRecord:
         """
         version = raw["format_version"]
         if version not in (1, FORMAT_VERSION):
-            raise ValueError(
-                f"format version {version!r} is none of 1 and {FORMAT_VERSION}, which this spjax reads; "
-                "use the spjax that wrote it, or train again"
-            )
+            readable = f"1 and {FORMAT_VERSION}, which this spjax reads"
+            advice = "use the spjax that wrote it, or train again"
+            raise ValueError(f"format version {version!r} is none of {readable}; {advice}")
+
         content: dict[str, Any] = _restored(_upgraded(raw) if version == 1 else raw)
         config = content["config"]
-        names = {kind: config[kind][kind] for kind in PARTS}
-        settings = {kind: {name: value for name, value in config[kind].items() if name != kind} for kind in PARTS}
+        names = {kind: config[kind].pop(kind) for kind in PARTS}
         return cls(
             **names,
-            settings=settings,
+            settings={kind: config[kind] for kind in PARTS},
             lanes=tuple(Lane(**lane) for lane in content["lanes"]),
             context_space=Contexts(**content["context_space"]),
             target=Moments(**content["target"]),
@@ -218,15 +217,19 @@ class RunRecord:
         )
 
 
-_CONFIG = ("num_iterations", "evaluate_every", "evaluation_episodes", "hold_position", "seeds", "over")
+_CONFIG = (
+    *("num_iterations", "evaluate_every", "evaluation_episodes"),
+    *("hold_position", "seeds", "over"),
+)
 _PLAIN = (
-    *("uses", "steps_per_iteration", "rollouts_per_iteration", "scenery", "goal", "plane", "scenery_name"),
+    *("uses", "steps_per_iteration", "rollouts_per_iteration"),
+    *("scenery", "goal", "plane", "scenery_name"),
     *("versions", "device", "commit", "command", "created"),
 )
 
 
 def _upgraded(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a file of format 1 says, in the shape of format 2; parts keep the settings that they had."""
+    """Returns what a file of format 1 says in the shape of format 2; settings stay as they were."""
     settings = raw["settings"]
     teacher = {"teacher": raw["teacher"], **settings["teacher"]}
     if raw["schedule"] is not None:

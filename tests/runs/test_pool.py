@@ -1,3 +1,4 @@
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,8 +8,10 @@ import pytest
 from spjax.analysis.records import records_of_run
 from spjax.runs.pool import pool
 from spjax.runs.read import load_run
+from spjax.runs.schema import FORMAT_VERSION, Lane
 from tests.runs.test_read import edit_config
 
+CELLS = Path(__file__).parents[2] / "benchmarks" / "results" / "cells"
 MakeRun = Callable[..., Path]
 
 
@@ -66,3 +69,15 @@ def test_other_experiments_are_not_pooled(make_run: MakeRun) -> None:
 def test_a_seed_counts_once(make_run: MakeRun) -> None:
     with pytest.raises(ValueError, match=r"each seed may be pooled once, got \[2\] twice"):
         pool([load_run(make_run(seeds=(1, 2))), load_run(make_run(seeds=(2, 3)))])
+
+
+def test_seeds_of_both_formats_are_pooled_although_they_spell_settings_in_different_ways(make_run: MakeRun) -> None:
+    kept = load_run(CELLS / "ball-catching_trpo_default")
+    settings = {**kept.config.settings, "teacher": {"spelled": "in another way"}}
+    lanes = tuple(Lane(lane.seed + 100, lane.settings) for lane in kept.config.lanes)
+    newer = dataclasses.replace(kept.config, lanes=lanes, settings=settings, format_version=FORMAT_VERSION)
+    pooled = pool([kept, dataclasses.replace(kept, config=newer)])
+    assert len(pooled.config.lanes) == 2 * len(lanes)
+    newer = dataclasses.replace(newer, format_version=kept.config.format_version)
+    with pytest.raises(ValueError, match="differ in settings, so they cannot be pooled"):
+        pool([kept, dataclasses.replace(kept, config=newer)])
