@@ -27,8 +27,9 @@ from benchmarks.context_problems import (
     performance,
     solve_with_scipy,
 )
-from spjax.analysis.results import Record, measured_here, write_records
+from spjax.analysis.records import measured_here
 from spjax.contexts import Gaussian
+from spjax.runs.results import Record, write_records
 from spjax.self_paced import update_context
 
 DIMS = (1, 2, 3, 5)

@@ -16,10 +16,11 @@ from flax import struct
 from jaxtyping import Array, Bool, Float
 
 from benchmarks import command_line
-from spjax.analysis.results import Record, measured_here, write_records
-from spjax.analysis.run import Run, load_run
+from spjax.analysis.records import measured_here
 from spjax.cli.cache import keep_compiled_programs
 from spjax.envs.ball_catching import ACTION_COST, ALIVE_REWARD
+from spjax.runs.read import Run, load_run
+from spjax.runs.results import Record, write_records
 from spjax.training.experiment import Experiment, RunState
 from spjax.training.train import restore
 
@@ -53,7 +54,7 @@ def main(runs: tyro.conf.Positional[tuple[Path, ...]], throws: int = 200, result
     try:
         found = [load_run(folder) for folder in runs]
         for run in found:
-            if run.config.env != "ball-catching" or len(run.groups()) > 1:
+            if run.config.task != "ball-catching" or len(run.groups()) > 1:
                 raise ValueError(f"{run.path} is not a run of ball catching in which nothing is swept")
         write_records(results, [record for run in found for record in _records(run, throws)])
     except ValueError as error:
@@ -75,7 +76,7 @@ def _records(run: Run, throws: int) -> Iterator[Record]:
         for metric, values in found.items():
             yield measured_here(
                 experiment="catching-return",
-                env=run.config.env,
+                env=run.config.task,
                 agent=run.config.agent,
                 teacher=run.config.teacher,
                 schedule=run.config.schedule,

@@ -15,8 +15,10 @@ import numpy as np
 
 import spjax
 from benchmarks.context_problems import NASTY, ContextProblem, make_problem
-from spjax.analysis.results import Record, device, measured_here, versions, write_records
+from spjax.analysis.records import measured_here
 from spjax.contexts import Gaussian
+from spjax.runs.provenance import device, versions
+from spjax.runs.results import Record, write_records
 from spjax.self_paced.context_update import update_context
 from spjax.training.program import Program
 

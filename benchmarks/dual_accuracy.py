@@ -30,7 +30,8 @@ from benchmarks.dual_problems import (
     spread,
 )
 from spjax.agents.episodic.dual import Weights, creps_weights, sprl_weights
-from spjax.analysis.results import measured_here, write_records
+from spjax.analysis.records import measured_here
+from spjax.runs.results import write_records
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "dual-accuracy.json"
 

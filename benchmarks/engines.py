@@ -17,8 +17,9 @@ from jaxtyping import Array, Bool, Float
 
 from benchmarks import command_line
 from spjax import envs
-from spjax.analysis.results import Record, measured_here, write_records
+from spjax.analysis.records import measured_here
 from spjax.contexts import Gaussian
+from spjax.runs.results import Record, write_records
 
 RESULTS = Path(__file__).parent / "results" / "engines.json"
 STEPS = 120  # control steps a throw; by then every ball has touched something

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import spjax
 from benchmarks import command_line
-from spjax.analysis.results import Record, records_of_run, write_records
-from spjax.analysis.run import load_run
+from spjax.analysis.records import records_of_run
 from spjax.analysis.tables import markdown_table
+from spjax.runs.read import load_run
+from spjax.runs.results import Record, write_records
 
 RESULTS = Path(__file__).parent / "results" / "many-seeds.json"
 

@@ -16,7 +16,8 @@ import numpy as np
 import tyro
 
 from benchmarks import command_line
-from spjax.analysis.results import measured_here, write_records
+from spjax.analysis.records import measured_here
+from spjax.runs.results import write_records
 from spjax.training.train import restore
 
 RESULTS = Path(__file__).parent / "results" / "resume.json"

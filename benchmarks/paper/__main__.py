@@ -34,9 +34,9 @@ from benchmarks.paper.cells import Cell
 from benchmarks.paper.kept import keep
 from benchmarks.paper.records import Runs, finished_runs, recorded_runs, recorded_timings, records_of, runs_in
 from benchmarks.paper.runner import Plan, status_lines, train
-from spjax.analysis.results import device
 from spjax.cli.errors import describe
 from spjax.cli.report import frozen_lanes
+from spjax.runs.provenance import device
 from spjax.training.train import Interrupted
 
 _MODULES = (

@@ -5,14 +5,16 @@ finished is kept beside the results as well, so that a cell that was trained on 
 """
 
 import dataclasses
-import json
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benchmarks.paper.cells import Cell
-from spjax.training.run_folder import read_config
+from spjax.runs.folder import last_iteration
+from spjax.runs.read import read_record, read_summary
+from spjax.runs.schema import FORMAT_VERSION, PARTS, RunRecord
+from spjax.training.run_folder import record_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,27 +70,29 @@ def _folders(cell: Cell, place: Path) -> list[Path]:
 
 def _read(cell: Cell, folder: Path) -> Block:
     """Returns what a run folder holds."""
-    found = read_config(folder)
-    wanted = cell.config(found.seeds)
-    parts = ("env", "agent", "teacher", "target", "hold_position", "over", "num_iterations")
-    different = [part for part in parts if getattr(found, part) != getattr(wanted, part)]
+    found = read_record(folder)
+    different = _differences(found, record_of(cell.config(found.seeds), ""))
     if different:
         raise ValueError(f"{folder} was trained with other settings ({', '.join(different)}); move it away")
-    summary = _summary(folder)
+    summary = read_summary(folder)
     return Block(
         cell=cell,
         folder=folder,
         seeds=found.seeds,
         state="to be resumed" if summary is None else "finished",
-        iteration=max((int(part.stem) for part in folder.glob("evaluation/*.parquet")), default=0),
+        iteration=last_iteration(folder),
         num_iterations=found.num_iterations,
-        wall_seconds=None if summary is None else summary["wall_seconds"],
+        wall_seconds=None if summary is None else summary.wall_seconds,
     )
 
 
-def _summary(folder: Path) -> dict[str, Any] | None:
-    file = folder / "summary.json"
-    return json.loads(file.read_text()) if file.is_file() else None
+def _differences(found: RunRecord, wanted: RunRecord) -> list[str]:
+    """Returns the names of what differs; format 1 spells the settings of parts in another way, so there only names count."""
+    parts = [part for part in PARTS if getattr(found, part) != getattr(wanted, part)]
+    if found.format_version == FORMAT_VERSION:
+        parts = [part for part in PARTS if part in parts or found.settings[part] != wanted.settings[part]]
+    others = ("schedule", "start", "target", "hold_position", "over", "num_iterations")
+    return parts + [name for name in others if getattr(found, name) != getattr(wanted, name)]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import spjax
-from spjax.analysis.curricula import CURRICULA, Curriculum
+from benchmarks.paper.pictures.curricula import CURRICULA, Curriculum
 from spjax.presets.point_mass import ALP_GMM, GOAL_GAN
+from spjax.presets.published import published
+from spjax.runs.schema import Reference
 from spjax.training.config import RunConfig
 
 ENVS = ("point-mass-3d", "point-mass-2d")  # of the tables
@@ -50,6 +52,17 @@ class Cell:
         if not self.curriculum.starred:
             return {}
         return {"hold_position": False} if self.curriculum.teacher == "default" else {"start": "initial"}
+
+    @property
+    def reference(self) -> Reference | None:
+        """What is in print about the cell, whatever hyperparameters it has."""
+        catching, starred = self.env == "ball-catching", self.curriculum.starred
+        teacher, schedule = self.curriculum.teacher, self.curriculum.schedule
+        start = None
+        if teacher in ("self-paced", "goal-gan"):
+            start = "target" if catching and not starred else "initial"
+        cloned = catching and not (teacher == "default" and starred)
+        return published(self.env, self.agent, teacher, schedule, start, cloned)
 
     def config(self, seeds: Sequence[int]) -> RunConfig:
         """Returns what to train.

@@ -1,30 +1,39 @@
 """Ball catching: returns, catch rates and iterations to a threshold of every curriculum, and where the balls are thrown.
 
-The paper has the self-paced curricula with all three learners, the others with TRPO and PPO.
+The paper shows every curriculum with all three learners; with SAC it prints numbers of the self-paced ones alone.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.paper.cells import AGENTS, Cell
-from benchmarks.paper.records import Runs, final_return, final_success_rate, records_of, settings_of, write_report
+from benchmarks.paper.earlier import num_earlier_seeds
+from benchmarks.paper.pictures.catching import catch_rates, catching_snapshots
+from benchmarks.paper.pictures.curricula import ALL_CURRICULA, Curriculum, curriculum_curves
+from benchmarks.paper.pictures.distances import distance_curves
+from benchmarks.paper.records import (
+    Runs,
+    final_return,
+    final_success_rate,
+    records_of,
+    settings_of,
+    write_report,
+)
 from benchmarks.paper.table_1 import OPEN, best_in_print, paper_text
 from benchmarks.paper.table_2 import pair_of
-from spjax.analysis.catching import catch_rates, catching_snapshots
-from spjax.analysis.curricula import ALL_CURRICULA, Curriculum, curriculum_curves
-from spjax.analysis.distances import distance_curves, iterations_to_target
-from spjax.analysis.paper import PAPER, Estimate, Method
-from spjax.analysis.results import Record, record_of_group
-from spjax.analysis.run import Run
+from spjax.analysis.arrival import iterations_to_target
+from spjax.analysis.records import record_of_group
 from spjax.analysis.style import save
 from spjax.analysis.tables import estimate_text, finite_values, markdown
+from spjax.runs.read import Run
+from spjax.runs.results import Record
+from spjax.runs.schema import Estimate
 
 NAME = "figure-ball-catching"
 ENV = "ball-catching"
 ROWS = [curriculum for curriculum in ALL_CURRICULA if curriculum.in_paper and curriculum.teacher != "random"]
 SELF_PACED = [curriculum for curriculum in ROWS if curriculum.teacher == "self-paced"]
-COMPARED = {agent: SELF_PACED if agent == "sac" else ROWS for agent in AGENTS}
-CELLS = [Cell(ENV, agent, curriculum) for agent, curricula in COMPARED.items() for curriculum in curricula]
+CELLS = [Cell(ENV, agent, curriculum) for agent in AGENTS for curriculum in ROWS]
 SNAPSHOT_LEARNER = "ppo"
 DIGITS = 1  # of returns, as in print
 ARRIVAL = "iterations_to_contexts_at_the_target"
@@ -46,8 +55,8 @@ NOTES = f"""
 Mean ± one standard error over the seeds after 500 iterations of 5,000 steps: the discounted return and the balls caught, both of
 200 throws at the target distribution. Beside it the paper's value and the p-value of Welch's t-test between the two (20 seeds
 there), and the mean return of the last {LAST} evaluations, five iterations apart. – is not in print, … is not trained yet; the
-paper has SAC with the self-paced curricula alone. Bold: the learner's best curriculum and those that do not differ from it at
-p < 1 % (Welch).
+paper shows SAC with all curricula, but prints numbers of the self-paced ones alone. Bold: the learner's best curriculum and those
+that do not differ from it at p < 1 % (Welch).
 
 With an asterisk, SPDL and GoalGAN start at the initial distribution, balls that fly into the resting net, and Default lacks the
 policy that was cloned to hold still, which all others start from.
@@ -67,7 +76,20 @@ def report(runs: Runs, results: Path) -> str:
     records += [_settled(cell, runs) for cell in CELLS if cell.name in runs]
     records += [entry for found in (*crossings.values(), *arrivals.values()) for entry in found.values()]
     pictures = [f"![{caption}]({picture.relative_to(results).as_posix()})" for caption, picture in _draw(runs, results)]
-    return write_report(results, NAME, records, "\n\n".join(["\n".join(tables) + NOTES.rstrip(), *pictures, ""]))
+    return write_report(
+        results, NAME, records, "\n\n".join(["\n".join(tables) + NOTES.rstrip(), *_pooled(runs), *pictures, ""])
+    )
+
+
+def _pooled(runs: Runs) -> Iterator[str]:
+    """Yields a note on each cell with seeds that have no curves."""
+    for cell in CELLS:
+        if cell.name in runs and (count := num_earlier_seeds(runs[cell.name])):
+            name = f"{cell.agent.upper()} with {cell.curriculum.label}"
+            yield (
+                f"{name} was trained twice with the same settings, on two machines. Of the first {count} runs only the ends\n"
+                f"are recorded: they count in return and balls caught, not in the other columns, nor in the curves."
+            )
 
 
 def _crossings(agent: str, runs: Runs) -> dict[Curriculum, Record]:
@@ -106,22 +128,25 @@ def _settled(cell: Cell, runs: Runs) -> Record:
 def _table(
     agent: str, runs: Runs, crossings: Mapping[Curriculum, Record], arrivals: Mapping[Curriculum, Record]
 ) -> str:
-    curricula, finished = COMPARED[agent], _finished(agent, runs)
-    returns = [final_return(finished[curriculum]) if curriculum in finished else None for curriculum in curricula]
+    finished = _finished(agent, runs)
+    returns = [final_return(finished[curriculum]) if curriculum in finished else None for curriculum in ROWS]
     rows = []
-    for curriculum, final, bold in zip(curricula, returns, best_in_print(returns, curricula), strict=True):
+    for curriculum, final, bold in zip(ROWS, returns, best_in_print(returns, ROWS), strict=True):
         cell = Cell(ENV, agent, curriculum)
-        printed = PAPER.get(Method(ENV, agent, curriculum.teacher, curriculum.schedule, curriculum.starred))
+        printed = cell.reference
         rows.append(
             [
                 curriculum.label,
                 OPEN if final is None else str(len(finite_values(final))),
                 OPEN if final is None else _marked(_estimate(final, DIGITS), bold),
-                paper_text(printed and printed.final, final, DIGITS),
+                paper_text(printed.final if printed else None, final, DIGITS),
                 OPEN if final is None else _estimate(_settled(cell, runs), DIGITS),
                 OPEN if final is None else _estimate(final_success_rate(finished[curriculum]), 1, scale=100),
                 *_iterations(
-                    curriculum, printed and printed.iterations, crossings.get(curriculum), arrivals.get(curriculum)
+                    curriculum,
+                    printed.iterations if printed else None,
+                    crossings.get(curriculum),
+                    arrivals.get(curriculum),
                 ),
             ]
         )
@@ -156,8 +181,12 @@ def _marked(text: str, bold: bool) -> str:
 
 
 def _finished(agent: str, runs: Runs) -> dict[Curriculum, Run]:
-    cells = [Cell(ENV, agent, curriculum) for curriculum in COMPARED[agent]]
+    cells = [Cell(ENV, agent, curriculum) for curriculum in ROWS]
     return {cell.curriculum: runs[cell.name] for cell in cells if cell.name in runs}
+
+
+def _success_rates(found: Mapping[Curriculum, Run]) -> dict[Curriculum, Record]:
+    return {curriculum: final_success_rate(run) for curriculum, run in found.items()}
 
 
 def _draw(runs: Runs, results: Path) -> Iterator[tuple[str, Path]]:
@@ -165,7 +194,7 @@ def _draw(runs: Runs, results: Path) -> Iterator[tuple[str, Path]]:
     pictures = results / "pictures" / NAME
     learners = {agent.upper(): found for agent in AGENTS if (found := _finished(agent, runs))}
     if learners:
-        figure = catch_rates(learners, {learner: COMPARED[learner.lower()] for learner in learners})
+        figure = catch_rates({learner: _success_rates(found) for learner, found in learners.items()}, ROWS)
         yield "Balls caught at the end, by curriculum and learner", save(figure, pictures / "catch_rates.png")
         figure = curriculum_curves({learner: list(found.values()) for learner, found in learners.items()})
         caption = "Return of the curricula; dashed: final returns that the paper prints"

@@ -5,13 +5,19 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.paper.gate import CELLS, ENVS, finished, panels
+from benchmarks.paper.pictures.episodic import (
+    METHODS,
+    EpisodicMethod,
+    context_ellipses,
+    quantile_curves,
+    rollout_iterations,
+)
 from benchmarks.paper.records import Runs, final_return, final_success_rate, records_of, write_report
 from spjax.analysis import statistics
-from spjax.analysis.episodic import METHODS, EpisodicMethod, context_ellipses, quantile_curves, rollout_iterations
-from spjax.analysis.results import Record
-from spjax.analysis.run import Run
 from spjax.analysis.style import save
 from spjax.analysis.tables import finite_values, markdown
+from spjax.runs.read import Run
+from spjax.runs.results import Record
 
 __all__ = ["CELLS", "NAME", "report"]
 

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.paper.cells import Cell
+from benchmarks.paper.pictures.landscape import Slice, landscape_figure
 from benchmarks.paper.records import Runs
-from spjax.analysis.landscape import Slice, landscape_figure
 from spjax.analysis.style import save
 from spjax.envs import Gate
 

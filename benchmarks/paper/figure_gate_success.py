@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from benchmarks.paper.gate import CELLS, panels
+from benchmarks.paper.pictures.episodic import quantile_curves
 from benchmarks.paper.records import Runs
-from spjax.analysis.episodic import quantile_curves
 from spjax.analysis.style import save
 
 __all__ = ["CELLS", "NAME", "RECORDS", "report"]

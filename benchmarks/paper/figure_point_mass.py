@@ -4,15 +4,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks.paper.cells import AGENTS, ENVS, cells_of, comparison
+from benchmarks.paper.pictures.curricula import CURRICULA, Curriculum, curriculum_curves
+from benchmarks.paper.pictures.rollouts import rollout_grid
 from benchmarks.paper.records import Runs, better, records_of, write_report
-from spjax.analysis.curricula import CURRICULA, Curriculum, curriculum_curves
-from spjax.analysis.rollouts import rollout_grid
-from spjax.analysis.run import Run
 from spjax.analysis.snapshots import context_snapshots
 from spjax.analysis.style import save
+from spjax.runs.read import Run
 
 NAME = "figure-point-mass"
 LEARNER = "trpo"
+SNAPSHOTS = (0, 20, 30, 50, 65, 120)  # iterations, as published
 ROLLOUT_ENV, SNAPSHOT_ENV = ENVS
 CELLS = [*comparison(agents=[LEARNER]), *comparison([ROLLOUT_ENV], [agent for agent in AGENTS if agent != LEARNER])]
 
@@ -27,7 +28,7 @@ def report(runs: Runs, results: Path) -> str:
         lines.append(_line(caption, save(curriculum_curves(drawn), pictures / "rewards.png"), results))
     if run := shown(SNAPSHOT_ENV, LEARNER, runs, CURRICULA[:1]).get(CURRICULA[0]):
         caption = f"Contexts of {CURRICULA[0].label} on {SNAPSHOT_ENV}, {LEARNER.upper()}: 20 samples of each seed"
-        figure = context_snapshots(run, run.groups()[0])
+        figure = context_snapshots(run, SNAPSHOTS)
         lines.append(_line(caption, save(figure, pictures / "contexts.png"), results))
     learners = {agent.upper(): found for agent in AGENTS if (found := shown(ROLLOUT_ENV, agent, runs))}
     if learners:

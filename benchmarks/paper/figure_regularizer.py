@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from benchmarks.paper.cells import Cell
+from benchmarks.paper.pictures.regularizers import Curves, regularizer_figure
 from benchmarks.paper.records import Runs
-from spjax.analysis.regularizers import Curves, regularizer_figure
 from spjax.analysis.style import save
 from spjax.self_paced.regularizers import BINARY, Regularizer, kl_regularizer
 

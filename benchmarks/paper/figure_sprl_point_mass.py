@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.paper.cells import ENVS, Cell
+from benchmarks.paper.pictures.curricula import CURRICULA, Curriculum
+from benchmarks.paper.pictures.episodic import STEPS, returns_over_steps, step_curves
 from benchmarks.paper.records import Runs, records_of, write_report
 from spjax.analysis import statistics
-from spjax.analysis.curricula import CURRICULA, Curriculum
-from spjax.analysis.episodic import STEPS, returns_over_steps, step_curves
-from spjax.analysis.run import Run
 from spjax.analysis.style import save
 from spjax.analysis.tables import estimate_text, markdown
+from spjax.runs.read import Run
 
 NAME = "figure-sprl-point-mass"
 LEARNER = "trpo"  # of SPDL, as in the paper's figure

@@ -7,11 +7,11 @@ K_alpha of 20 and zeta of 1.6 are TRPO's.
 from pathlib import Path
 
 from benchmarks.paper.cells import Cell
+from benchmarks.paper.pictures.curricula import CURRICULA
+from benchmarks.paper.pictures.trade_off import trade_off_figure
 from benchmarks.paper.records import Runs, records_of, write_report
-from spjax.analysis.curricula import CURRICULA
 from spjax.analysis.style import save
 from spjax.analysis.tables import markdown_table
-from spjax.analysis.trade_off import trade_off_figure
 
 NAME = "figure-trade-off"
 THRESHOLD = 5.0  # discounted return

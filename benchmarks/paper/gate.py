@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from benchmarks.paper.cells import Cell
+from benchmarks.paper.pictures.curricula import Curriculum
+from benchmarks.paper.pictures.episodic import METHODS, EpisodicMethod
 from benchmarks.paper.records import Runs
-from spjax.analysis.curricula import Curriculum
-from spjax.analysis.episodic import METHODS, EpisodicMethod
-from spjax.analysis.run import Run
+from spjax.runs.read import Run
 
 ENVS = {"gate-precision": "precision", "gate-global": "global"}  # and the titles of their panels
 NUM_SEEDS = 40

@@ -12,8 +12,9 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from benchmarks.paper.blocks import Block
-from spjax.analysis.run import load_run
-from spjax.training.run_folder import write_table
+from spjax.runs import folder as layout
+from spjax.runs.files import write_table
+from spjax.runs.read import load_run
 
 
 def keep(blocks: Iterable[Block], kept: Path) -> None:
@@ -27,13 +28,13 @@ def keep(blocks: Iterable[Block], kept: Path) -> None:
 def _copy(folder: Path, copy: Path) -> None:
     temporary = copy.with_name(f".{copy.name}.{os.getpid()}.tmp")
     run = load_run(folder)
-    last = f"{run.last_evaluated_iteration:06d}.parquet"
+    last = run.last_evaluated_iteration
     evaluated = pc.is_in(run.metrics["iteration"], value_set=pc.unique(run.evaluation["iteration"]))
-    write_table(temporary / "evaluation" / last, run.evaluation)
-    write_table(temporary / "metrics" / last, run.metrics.filter(evaluated))
+    write_table(layout.part(temporary, layout.EVALUATION, last), run.evaluation)
+    write_table(layout.part(temporary, layout.METRICS, last), run.metrics.filter(evaluated))
     if run.trajectories is not None:
-        write_table(temporary / "trajectories.parquet", run.trajectories.filter(pc.field("episode") == 0))
-    for name in ("config.json", "summary.json"):
+        write_table(temporary / layout.TRAJECTORIES, run.trajectories.filter(pc.field("episode") == 0))
+    for name in (layout.CONFIG, layout.SUMMARY):
         shutil.copy(folder / name, temporary)
     try:
         os.replace(temporary, copy)

@@ -1,25 +1,30 @@
 """From the finished run folders of a cell to its records, and from records to files."""
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.paper.blocks import Block, Timing, kind_of
 from benchmarks.paper.cells import Cell
-from spjax.analysis.pool import pool
-from spjax.analysis.results import Record, read_records, records_of_run, write_records
-from spjax.analysis.run import Run, Setting, load_run
+from benchmarks.paper.earlier import all_records_of_run
+from spjax.runs.pool import pool
+from spjax.runs.read import Run, load_run
+from spjax.runs.results import Record, read_records, write_records
+from spjax.runs.schema import Setting
 
 Runs = Mapping[str, Run]  # name of a cell -> its finished seeds
 
 
 def finished_runs(blocks: Iterable[Block]) -> Runs:
-    """Returns one run for each cell with finished blocks: all finished seeds together."""
-    folders: dict[str, list[Path]] = {}
+    """Returns one run for each cell with finished blocks: all finished seeds together, with what is in print."""
+    found: dict[str, list[Run]] = {}
     for block in blocks:
         if block.state == "finished":
-            folders.setdefault(block.cell.name, []).append(block.folder)
-    return {name: pool([load_run(folder) for folder in found]) for name, found in folders.items()}
+            run = load_run(block.folder)
+            config = dataclasses.replace(run.config, reference=block.cell.reference)
+            found.setdefault(block.cell.name, []).append(dataclasses.replace(run, config=config))
+    return {name: pool(runs) for name, runs in found.items()}
 
 
 def records_of(experiment: str, cells: Iterable[Cell], runs: Runs, threshold: float | None = None) -> list[Record]:
@@ -28,7 +33,7 @@ def records_of(experiment: str, cells: Iterable[Cell], runs: Runs, threshold: fl
         Record(**{**record, "settings": {**settings_of(cell), **record["settings"]}})
         for cell in cells
         if cell.name in runs
-        for record in records_of_run(runs[cell.name], experiment, threshold)
+        for record in all_records_of_run(runs[cell.name], experiment, threshold)
     ]
 
 
@@ -54,7 +59,7 @@ def final_success_rate(run: Run) -> Record:
 
 
 def _final(run: Run, metric: str) -> Record:
-    return next(record for record in records_of_run(run, "") if record["metric"] == metric)
+    return next(record for record in all_records_of_run(run, "") if record["metric"] == metric)
 
 
 def recorded_runs(file: Path) -> set[str]:

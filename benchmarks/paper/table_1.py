@@ -4,11 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.paper.cells import AGENTS, ENVS, cells_of, comparison
+from benchmarks.paper.cells import AGENTS, ENVS, Cell, cells_of, comparison
+from benchmarks.paper.pictures.curricula import CURRICULA, Curriculum
 from benchmarks.paper.records import Runs, better, final_return, records_of, write_report
-from spjax.analysis.curricula import CURRICULA, Curriculum
-from spjax.analysis.paper import PAPER, Estimate, Method
-from spjax.analysis.results import Record
 from spjax.analysis.statistics import leaders
 from spjax.analysis.tables import (
     SIGNIFICANCE,
@@ -18,6 +16,8 @@ from spjax.analysis.tables import (
     p_against_paper,
     p_text,
 )
+from spjax.runs.results import Record
+from spjax.runs.schema import Estimate
 
 NAME = "table-1"
 CELLS = comparison()
@@ -73,9 +73,10 @@ def _columns(env: str, agent: str, chosen: Chosen, usual_seeds: int) -> tuple[li
     ours = [
         OPEN if entry is None else _ours(*entry, leads, usual_seeds) for entry, leads in zip(entries, bold, strict=True)
     ]
-    printed = [PAPER.get(Method(env, agent, curriculum.teacher, curriculum.schedule)) for curriculum in CURRICULA]
+    printed = [Cell(env, agent, curriculum).reference for curriculum in CURRICULA]
     paper = [
-        paper_text(known and known.final, entry and entry[0], 2) for known, entry in zip(printed, entries, strict=True)
+        paper_text(known.final if known else None, entry and entry[0], 2)
+        for known, entry in zip(printed, entries, strict=True)
     ]
     return ours, paper
 

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.paper.cells import AGENTS, ENVS, Cell
+from benchmarks.paper.pictures.curricula import CURRICULA
 from benchmarks.paper.records import Runs, final_return, records_of, write_report
-from spjax.analysis.curricula import CURRICULA
-from spjax.analysis.results import Record
 from spjax.analysis.statistics import welch_test
 from spjax.analysis.tables import (
     SIGNIFICANCE,
@@ -20,6 +19,7 @@ from spjax.analysis.tables import (
     p_against_paper,
     p_text,
 )
+from spjax.runs.results import Record
 
 NAME = "table-2"
 SCHEDULES = [curriculum for curriculum in CURRICULA if curriculum.teacher == "self-paced"]

@@ -15,7 +15,8 @@ import tyro
 
 import spjax
 from benchmarks import command_line
-from spjax.analysis.results import Record, measured_here, write_records
+from spjax.analysis.records import measured_here
+from spjax.runs.results import Record, write_records
 from spjax.training.experiment import Experiment, RunState
 from spjax.training.program import Program
 

@@ -18,8 +18,9 @@ import numpy as np
 
 from benchmarks import command_line
 from benchmarks.context_problems import NASTY, ContextProblem, make_problem, solve_with_scipy
-from spjax.analysis.results import measured_here, write_records
+from spjax.analysis.records import measured_here
 from spjax.contexts import Gaussian
+from spjax.runs.results import write_records
 from spjax.self_paced import update_context
 
 RESULTS = pathlib.Path(__file__).parents[1] / "results" / "context-solve.json"

@@ -24,9 +24,10 @@ import tyro
 import spjax
 from benchmarks import command_line
 from benchmarks.speed.peers.timing import PeerTiming, metric_names
-from spjax.analysis.results import Record, measured_here, write_records
-from spjax.analysis.run import load_run
+from spjax.analysis.records import measured_here
 from spjax.presets.point_mass import K_ALPHA, ZETA
+from spjax.runs.read import load_run
+from spjax.runs.results import Record, write_records
 
 try:
     import torch

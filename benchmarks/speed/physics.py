@@ -15,8 +15,9 @@ import tyro
 
 from benchmarks import command_line
 from benchmarks.callback_stress import rollout, thrown_balls
-from spjax.analysis.results import Record, measured_here, write_records
+from spjax.analysis.records import measured_here
 from spjax.envs.physics import make
+from spjax.runs.results import Record, write_records
 from tests.envs.physics import scenes
 
 RESULTS = Path(__file__).parents[1] / "results" / "physics.json"

@@ -26,7 +26,8 @@ from benchmarks import command_line
 from benchmarks.dual_problems import DualProblem, minimise_by_scipy
 from benchmarks.speed.peers import sprl as peer
 from spjax.agents.episodic.base import State
-from spjax.analysis.results import Record, measured_here, write_records
+from spjax.analysis.records import measured_here
+from spjax.runs.results import Record, write_records
 from spjax.training.lanes import Calls
 
 RESULTS = pathlib.Path(__file__).parents[1] / "results" / "sprl-speed.json"

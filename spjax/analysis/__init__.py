@@ -1,5 +1,1 @@
-"""Statistics, tables and pictures, from run folders alone; nothing here trains, and only `device` touches JAX."""
-
-from spjax.analysis.run import Curves, Run, RunConfig, load_run
-
-__all__ = ["Curves", "Run", "RunConfig", "load_run"]
+"""Statistics, tables and pictures of any run, from run folders alone; nothing here needs JAX."""

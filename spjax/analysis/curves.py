@@ -1,6 +1,6 @@
 """Curves over the iterations: return on the target tasks, KL to the target distribution, alpha."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,13 +11,17 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from spjax.analysis import statistics
-from spjax.analysis.paper import NUM_ITERATIONS, PAPER, Estimate
-from spjax.analysis.run import Group, Run
-from spjax.analysis.style import NEUTRAL, from_zero, legend_below, series_style, settings_label, styled
+from spjax.analysis.arrival import KL_TO_TARGET
+from spjax.analysis.style import NEUTRAL, from_zero, legend_below, series_style, styled
+from spjax.analysis.text import settings_label
+from spjax.runs.read import Group, Run
+from spjax.runs.schema import Reference
 
 Spread = Literal["standard-error", "quantiles"]
 Metric = Literal["discounted_return", "episode_return", "success_rate"]
 
+REFERENCE_DASHES = (0, (5, 4))
+ALPHA = "teacher.alpha"
 KL_DECADE = -4  # a divergence below 1e-4 nats is the target itself; how far below is rounding
 METRIC_LABELS: dict[Metric, str] = {
     "discounted_return": "discounted return on target tasks",
@@ -46,8 +50,8 @@ def learning_curve(
 ) -> Figure:
     """Returns the performance on the target tasks over the iterations, one curve a run and swept value.
 
-    Where the paper has a final value for the method, it is a dashed line in the colour of the curve, with a diamond and
-    its standard error at the end of a run that is as long as the paper's.
+    Where a folder carries published results of its experiment, the final value is a dashed line in the colour of the
+    curve, with a diamond and its standard error at the end of a run that is as long as the published ones.
 
     Args:
         runs: the runs to compare.
@@ -59,9 +63,9 @@ def learning_curve(
     for series in _series(runs, labels):
         curves = series.run.evaluation_curves(metric, series.group)
         draw_band(axes, series, curves.iterations, _band(curves.values, spread))
-        published = PAPER.get(series.run.config.method)
-        if published and metric == "discounted_return" and not series.group.settings:
-            _draw_paper(axes, series, published.final)
+        reference = series.run.config.reference
+        if reference and metric == "discounted_return" and not series.group.settings:
+            _draw_reference(axes, series, reference)
     axes.set_ylabel(metric_label(runs, metric))
     from_zero([axes])
     if metric == "success_rate":
@@ -75,7 +79,7 @@ def kl_to_target_curve(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
     """Returns KL(p || target) of the teacher's distribution over the iterations, nats, on a logarithmic axis."""
     figure, axes = _canvas()
     for series in _series(runs, labels):
-        curves = series.run.metric_curves("teacher.kl_to_target", series.group)
+        curves = series.run.metric_curves(KL_TO_TARGET, series.group)
         draw_band(axes, series, curves.iterations, statistics.quantiles(curves.values))
     axes.set_yscale("log")
     lowest, highest = np.log10(axes.get_ylim())
@@ -92,7 +96,7 @@ def alpha_curve(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
     figure, axes = _canvas()
     smallest = np.inf
     for series in _series(runs, labels):
-        curves = series.run.metric_curves("teacher.alpha", series.group)
+        curves = series.run.metric_curves(ALPHA, series.group)
         smallest = min(smallest, curves.values[curves.values > 0].min(initial=np.inf))
         draw_band(axes, series, curves.iterations, statistics.quantiles(curves.values))
     axes.set_yscale("symlog", linthresh=10 ** np.floor(np.log10(smallest)) if np.isfinite(smallest) else 1.0)
@@ -132,27 +136,16 @@ def draw_band(axes: Axes, series: Series, iterations: np.ndarray, band: statisti
     return axes.plot(iterations, band.middle, label=series.label, **look)[0]
 
 
-def _draw_paper(axes: Axes, series: Series, paper: Estimate) -> None:
-    """Draws the paper's final value: a line, and its standard error at the end of a run that is as long as the paper's."""
-    length = NUM_ITERATIONS[series.run.config.env]
-    label = f"paper after {length}: {paper.mean:.2f} ± {paper.standard_error:.2f}"
-    line = axes.axhline(paper.mean, color=series.color, linestyle=(0, (5, 4)), linewidth=1.2)
+def _draw_reference(axes: Axes, series: Series, reference: Reference) -> None:
+    """Draws the published final value: a line, and its standard error at the end of a run of the published length."""
+    length, final = reference.num_iterations, reference.final
+    label = f"{reference.source}, after {length}: {final.mean:.2f} ± {final.standard_error:.2f}"
+    line = axes.axhline(final.mean, color=series.color, linestyle=REFERENCE_DASHES, linewidth=1.2)
     if series.run.config.num_iterations != length:
         line.set_label(label)
         return
-    axes.errorbar(
-        length,
-        paper.mean,
-        paper.standard_error,
-        fmt="D",
-        color=series.color,
-        markersize=6,
-        capsize=3,
-        linewidth=1.2,
-        zorder=3,
-        clip_on=False,
-        label=label,
-    )
+    look: dict[str, Any] = {"color": series.color, "markersize": 6, "capsize": 3, "linewidth": 1.2}
+    axes.errorbar(length, *final, fmt="D", zorder=3, clip_on=False, label=label, **look)
 
 
 def metric_label(runs: Sequence[Run], metric: Metric) -> str:
@@ -170,9 +163,15 @@ def iterations_label(runs: Sequence[Run]) -> str:
 
 def seeds_text(runs: Sequence[Run]) -> str:
     """Returns for example "20 seeds" or "10 to 20 seeds"."""
-    counts = sorted({len(group.lanes) for run in runs for group in run.groups()})
-    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{seeds} seed{'' if counts == [1] else 's'}"
+    return range_of_seeds(len(group.lanes) for run in runs for group in run.groups())
+
+
+def range_of_seeds(counts: Iterable[int]) -> str:
+    """Returns the same from how many there are of each."""
+    known = list(counts)
+    least, most = min(known), max(known)
+    seeds = f"{least}" if least == most else f"{least} to {most}"
+    return f"{seeds} seed{'' if most == 1 else 's'}"
 
 
 def _finish(figure: Figure, axes: Axes, runs: Sequence[Run], caption: str) -> None:

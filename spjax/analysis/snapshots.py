@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from spjax.analysis.run import Group, Run
-from spjax.analysis.style import BAD, GOOD, MARK, NEUTRAL, PALETTE, axis_label, legend_below, styled
+from spjax.analysis.arrival import NUM_PANELS, panel_iterations
+from spjax.analysis.style import BAD, GOOD, MARK, NEUTRAL, PALETTE, legend_below, styled
+from spjax.analysis.text import axis_label
+from spjax.runs.read import Run
 
-PAPER_ITERATIONS = (0, 20, 30, 50, 65, 120)  # Figure with the 2-D point mass
-NUM_PANELS = 6
 TARGET_LOOK: dict[str, Any] = {
     "marker": "*",
     "markersize": 13,
@@ -26,27 +26,30 @@ TARGET_LOOK: dict[str, Any] = {
 WALL_LOOK: dict[str, Any] = {"color": MARK, "linewidth": 4, "solid_capstyle": "butt"}
 SUCCESS_LOOK: dict[str, Any] = {"color": GOOD, "linestyle": "solid"}
 FAILURE_LOOK: dict[str, Any] = {"color": BAD, "linestyle": (0, (4, 1.5))}
-NUM_LANES = 4  # as in the paper: more colours cannot be told apart
+NUM_LANES = 4  # more colours cannot be told apart
 
 
 @styled
-def context_snapshots(run: Run, group: Group, iterations: Sequence[int] = PAPER_ITERATIONS) -> Figure:
+def context_snapshots(run: Run, iterations: Sequence[int] = ()) -> Figure:
     """Returns samples of the teacher's distribution: a column an iteration, a row a pair of context dimensions.
 
     The horizontal axis is the first context dimension, the rows are the others. Colours are seeds, the star is the
     target mean, the box shows the bounds.
 
     Args:
-        run: a run whose contexts have two or more dimensions.
-        group: the lanes to draw from; up to four of them, evenly spread.
-        iterations: those that were evaluated are drawn, or six evenly spaced ones if fewer than three were.
+        run: a run whose contexts have two or more dimensions; up to four of its lanes are drawn, evenly spread.
+        iterations: those that were evaluated are drawn, or evenly spaced ones if fewer than three were; () for start, half
+            way, arrival and end of the curriculum.
+
+    Raises:
+        ValueError: the contexts have one dimension.
     """
     space = run.config.context_space
     dim = len(space.names)
     if dim < 2:
-        raise ValueError(f"context snapshots need two or more context dimensions, {run.config.env} has {dim}")
-    shown = available(run, iterations)
-    lanes = evenly_spaced(group.lanes, NUM_LANES)
+        raise ValueError(f"context snapshots need two or more context dimensions, {run.config.task} has {dim}")
+    shown = available(run, iterations) if iterations else panel_iterations(run)
+    lanes = evenly_spaced(range(len(run.config.lanes)), NUM_LANES)
     contexts = sampled_contexts(run, shown, lanes)
 
     rows = dim - 1
@@ -70,7 +73,7 @@ def context_snapshots(run: Run, group: Group, iterations: Sequence[int] = PAPER_
 
 
 @styled
-def trajectory_picture(run: Run, group: Group) -> Figure:
+def trajectory_picture(run: Run) -> Figure:
     """Returns the paths of the trained agents on the target task, with walls, start and goal; failures stand out.
 
     Raises:
@@ -78,7 +81,7 @@ def trajectory_picture(run: Run, group: Group) -> Figure:
     """
     if run.trajectories is None:
         raise ValueError(f"{run.path} has no trajectories yet; they are written when the run ends")
-    episodes = [row for row in run.trajectories.to_pylist() if row["lane"] in group.lanes]
+    episodes = run.trajectories.to_pylist()
     successes = [row for row in episodes if row["success"]]
     failures = [row for row in episodes if not row["success"]]
     figure = Figure(layout="constrained")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Real
 from numpy.typing import ArrayLike
-from scipy import stats
 
 PAPER_SEEDS = 20
 
@@ -136,6 +135,8 @@ def _moments(values: Float[np.ndarray, " seed"]) -> tuple[float, float]:
 def _welch(mean_a: float, variance_a: float, n_a: int, mean_b: float, variance_b: float, n_b: int) -> float:
     if variance_a == 0 and variance_b == 0:
         return 1.0 if mean_a == mean_b else 0.0
+    from scipy import stats  # slow to import, and few need a test
+
     spread = math.sqrt(variance_a), math.sqrt(variance_b)
     test = stats.ttest_ind_from_stats(mean_a, spread[0], n_a, mean_b, spread[1], n_b, equal_var=False)
     return float(test.pvalue)

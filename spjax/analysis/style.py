@@ -1,7 +1,6 @@
 """The common look of all pictures: sizes, fonts, colours, and saving without a display."""
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import Container
 from matplotlib.figure import Figure
 
-from spjax.analysis.run import Setting
+from spjax.runs.files import write_atomically
 
 DPI = 150
 LEGEND_CHARACTERS = 100  # a line, at the legend's font and the width of the pictures
@@ -19,14 +18,6 @@ LEGEND_CHARACTERS = 100  # a line, at the legend's font and the width of the pic
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("solid", "dashed", "dashdot", "dotted")
 GOOD, BAD, NEUTRAL, MARK = "#0072B2", "#D55E00", "#555555", "#000000"
-
-SYMBOLS: Mapping[str, str] = {
-    "teacher.kl_proportion": "$\\zeta$",
-    "teacher.warmup": "$K_{offset}$",
-    "teacher.offset": "$K_\\alpha$",
-    "teacher.performance_bound": "$V_{LB}$",
-    "teacher.max_kl": "$\\epsilon$",
-}
 
 _RC: dict[Any, Any] = {
     "font.size": 11,
@@ -58,24 +49,6 @@ def series_style(index: int, count: int) -> tuple[object, str]:
     return matplotlib.colormaps["viridis"](0.92 * index / (count - 1)), "solid"
 
 
-def setting_text(value: Setting) -> str:
-    """Returns the value of a setting, as short as it can be read."""
-    if isinstance(value, tuple):
-        return f"({', '.join(map(setting_text, value))})"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def settings_label(settings: Mapping[str, Setting]) -> str:
-    """Returns for example "ζ = 0.8, K_α = 20" in the paper's symbols, where there is one."""
-    names = {name: SYMBOLS.get(name, name.rpartition(".")[2]) for name in settings}
-    return ", ".join(f"{names[name]} = {setting_text(value)}" for name, value in settings.items())
-
-
-def axis_label(name: str, unit: str) -> str:
-    """Returns "name [unit]", without brackets for a dimensionless quantity."""
-    return name if unit == "1" else f"{name} [{unit}]"
-
-
 def from_zero(row: Iterable[Axes]) -> None:
     """Lets axes of one common height begin at zero, or lower where something is drawn lower."""
     axes = list(row)
@@ -91,8 +64,6 @@ def legend_below(figure: Figure, handles: Sequence[Artist | Container]) -> None:
 
 def save(figure: Figure, path: Path) -> Path:
     """Writes a PNG at README resolution, whole or not at all, and returns its path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    figure.savefig(temporary, dpi=DPI, format="png", bbox_inches="tight", pad_inches=0.06)
-    os.replace(temporary, path)
+    look: dict[str, Any] = {"dpi": DPI, "format": "png", "bbox_inches": "tight", "pad_inches": 0.06}
+    write_atomically(path, lambda temporary: figure.savefig(temporary, **look))
     return path

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from spjax.analysis.results import Record
 from spjax.analysis.statistics import welch_against_paper
-from spjax.analysis.style import setting_text
+from spjax.analysis.text import setting_text
+from spjax.runs.results import Record
 
 SIGNIFICANCE = 0.01  # of the two-sided Welch test, as in the paper
 HEADER = ("env", "agent", "teacher", "ours", "seeds", "paper", "Welch p")

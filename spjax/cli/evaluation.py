@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spjax.analysis import statistics
-from spjax.analysis.style import setting_text
+from spjax.analysis.text import setting_text
 from spjax.cli.cache import keep_compiled_programs
 from spjax.cli.errors import UsageError
 from spjax.cli.flags import Group, parse

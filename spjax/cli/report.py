@@ -6,12 +6,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from spjax.analysis import Run, load_run
-from spjax.analysis.results import Record, records_of_run
-from spjax.analysis.run import Frozen
+from spjax.analysis.records import records_of_run
 from spjax.analysis.tables import comparison, terminal_table
-from spjax.presets import preset
-from spjax.training.run_folder import read_config
+from spjax.runs.read import Run, load_run
+from spjax.runs.results import Record
+from spjax.runs.schema import Frozen
 
 
 def report(folder: Path, plots: bool) -> None:
@@ -19,7 +18,7 @@ def report(folder: Path, plots: bool) -> None:
     console, run = Console(), load_run(folder)
     records = records_of_run(run, experiment="run")
     console.print(terminal_table(records))
-    for line in (*_remarks(folder, run, records), f"run folder: {folder}"):
+    for line in (*_remarks(run, records), f"run folder: {folder}"):
         say(console, line)
     if plots:
         draw(console, folder)
@@ -47,10 +46,8 @@ def frozen_lanes(frozen: Sequence[Frozen]) -> str:
     return f"frozen, because their parameters became non-finite: {'; '.join(places)}"
 
 
-def _remarks(folder: Path, run: Run, records: Sequence[Record]) -> list[str]:
+def _remarks(run: Run, records: Sequence[Record]) -> list[str]:
     remarks = [f"success rate of {row.teacher}: {row.ours}" for row in comparison(records, "success_rate")]
-    if any(record["paper_mean"] is not None for record in records) and not _published(folder):
-        remarks.append("the settings are not those of the preset, so the paper's number is of another experiment")
     if run.summary is not None:
         wall, compiling = run.summary.wall_seconds, run.summary.compile_seconds
         remarks.append(
@@ -59,12 +56,3 @@ def _remarks(folder: Path, run: Run, records: Sequence[Record]) -> list[str]:
         if run.summary.frozen:
             remarks.append(frozen_lanes(run.summary.frozen))
     return remarks
-
-
-def _published(folder: Path) -> bool:
-    """Says whether the run is the preset's experiment, whatever its seeds."""
-    config = read_config(folder)
-    schedule = getattr(config.teacher, "schedule", None)
-    base = preset(config.env.name, config.agent_name, config.teacher_name, schedule, config.variant, config.start)
-    parts = ("env", "agent", "teacher", "target", *(() if config.teacher_name == "default" else ("hold_position",)))
-    return all(getattr(config, part) == getattr(base, part) for part in parts)

@@ -81,16 +81,16 @@ def _presets() -> list[str]:
 
 
 def _runs() -> Table:
-    from spjax.training.run_folder import is_finished, read_config_json
+    from spjax.runs.folder import is_finished, last_iteration
+    from spjax.runs.read import read_record
 
     table = _table(f"runs below {RUNS}/", "folder", "runs", "iteration", "state")
     for folder in sorted(file.parent for file in RUNS.glob("**/config.json")):
         try:
-            content = read_config_json(folder)
-            done = max((int(part.stem) for part in (folder / "evaluation").glob("*.parquet")), default=0)
+            record, done = read_record(folder), last_iteration(folder)
             state = "finished" if is_finished(folder) else "unfinished"
-            table.add_row(str(folder), str(len(content["lanes"])), f"{done} of {content['num_iterations']}", state)
-        except (ValueError, KeyError, TypeError, OSError) as error:
+            table.add_row(str(folder), str(len(record.lanes)), f"{done} of {record.num_iterations}", state)
+        except (ValueError, OSError) as error:
             table.add_row(str(folder), "", "", f"unreadable: {error}")
     return table
 

@@ -181,11 +181,10 @@ def _configure(
 
 
 def _defaults(flags: type[TrainFlags], base: RunConfig, task: str) -> TrainFlags:
-    published = base.preset or {}
     return flags(
         agent=catalogue.name_of(base.agent),
         teacher=catalogue.name_of(base.teacher),
-        start=published.get("start") or table_of(task).starts[0],
+        start=(base.preset and base.preset.start) or table_of(task).starts[0],
         hold_position=base.hold_position,
         iterations=base.num_iterations,
         evaluate_every=base.evaluate_every,

@@ -13,9 +13,11 @@ from typing import Any
 from spjax import catalogue
 from spjax.agents.base import Agent
 from spjax.envs.base import Task
+from spjax.presets.published import published
+from spjax.runs.schema import Preset
 from spjax.settings import Part, nearest, put
 from spjax.teachers.base import Teacher
-from spjax.training.config import RunConfig
+from spjax.training.config import Printed, RunConfig
 
 VARIANTS = ("published", "article")
 
@@ -98,7 +100,7 @@ def preset(
     config = RunConfig(
         **parts,
         **differences.get("run", {}),
-        preset={"schedule": schedule, "variant": variant, "start": start},
+        preset=Preset(schedule, variant, start),
     )
     return _with_reference(config, names)
 
@@ -166,4 +168,8 @@ def _fitting_teacher(agent: Agent) -> str:
 
 
 def _with_reference(config: RunConfig, names: Names) -> RunConfig:
-    return config
+    """Returns the preset with what is printed about it; the paper's numbers belong to the published variant."""
+    found = published(names.task, names.agent, names.teacher, names.schedule, names.start, config.hold_position)
+    if found is None or names.article:
+        return config
+    return dataclasses.replace(config, printed=Printed(of=config.identity, reference=found))

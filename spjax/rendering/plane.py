@@ -9,7 +9,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from spjax.analysis.snapshots import WALL_LOOK
-from spjax.analysis.style import BAD, GOOD, MARK, NEUTRAL, axis_label, styled
+from spjax.analysis.style import BAD, GOOD, MARK, NEUTRAL, styled
+from spjax.analysis.text import axis_label
 from spjax.rendering.film import Film
 from spjax.rendering.record import Episode
 

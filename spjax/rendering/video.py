@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib.util
-import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from spjax.analysis.style import BAD, GOOD, NEUTRAL
 from spjax.rendering.film import FRAME_RATE, Film, end_text, task_text
+from spjax.runs.files import whole
 
 GIF_SCALE = 0.5  # of the size of the MP4
 QUALITY = "18"  # of H.264: constant rate factor
@@ -65,7 +65,7 @@ def mp4(path: Path, size: tuple[int, int]) -> Iterator[Sink]:
     import imageio_ffmpeg  # optional
 
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{size[0]}x{size[1]}", "-r", str(FRAME_RATE), "-i", "-"]
-    coding = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", QUALITY, "-movflags", "+faststart"]
+    coding = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", QUALITY, "-movflags", "+faststart", "-f", "mp4"]
     with whole(path) as temporary:
         command = [imageio_ffmpeg.get_ffmpeg_exe(), "-loglevel", "error", *source, *coding, str(temporary)]
         encoder = subprocess.Popen(command, stdin=subprocess.PIPE)
@@ -97,21 +97,8 @@ def gif(path: Path, size: tuple[int, int]) -> Iterator[Sink]:
 
     with whole(path) as temporary:
         yield add
-        images[0].save(
-            temporary, save_all=True, append_images=images[1:], duration=round(1000 / FRAME_RATE), loop=0, disposal=1
-        )
-
-
-@contextlib.contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Gives a temporary path beside `path` that takes its place at the end; after an error nothing is left."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        timing = {"duration": round(1000 / FRAME_RATE), "loop": 0, "disposal": 1}
+        images[0].save(temporary, format="GIF", save_all=True, append_images=images[1:], **timing)
 
 
 WRITERS: dict[str, Callable[[Path, tuple[int, int]], contextlib.AbstractContextManager[Sink]]] = {

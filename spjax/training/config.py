@@ -17,6 +17,7 @@ from spjax.agents.base import Agent, Episodic, StepBased
 from spjax.catalogue import Use
 from spjax.envs.base import Task
 from spjax.envs.episodic import EpisodicTask
+from spjax.runs.schema import Lane, Preset, Reference
 from spjax.settings import Part, Value
 from spjax.teachers.base import Teacher
 from spjax.training.experiment import Experiment
@@ -25,11 +26,11 @@ PARTS = ("task", "agent", "teacher")
 
 
 @dataclasses.dataclass(frozen=True)
-class Reference:
+class Printed:
     """What is printed about exactly one experiment, and which that is."""
 
     of: str  # the experiment, as `RunConfig.identity` spells it
-    values: Mapping[str, Any]  # as the run folder keeps them
+    reference: Reference
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,8 +46,8 @@ class RunConfig:
     evaluate_every: int = 5  # iterations between evaluations and checkpoints
     evaluation_episodes: int = 50
     hold_position: bool = False  # start from a policy cloned to zero actions
-    preset: Mapping[str, str | None] | None = None  # names that it was looked up by, for tables
-    reference: Reference | None = None
+    preset: Preset | None = None  # names that it was looked up by
+    printed: Printed | None = None  # about the preset
 
     def __post_init__(self) -> None:
         """Turns numbers of NumPy into Python's, so that JSON can hold them."""
@@ -120,14 +121,14 @@ class RunConfig:
         """What makes the experiment another one: its parts, not its seeds or length."""
         resolved = self.resolved
         parts = [catalogue.spell(getattr(resolved, name)) for name in PARTS]
-        return repr((parts, self.hold_position, self.evaluation_episodes))
+        return repr((parts, self.hold_position))
 
     @property
-    def printed(self) -> Mapping[str, Any] | None:
+    def reference(self) -> Reference | None:
         """What is printed about this experiment, None where any setting differs or a setting is swept."""
-        if self.reference is None or self.over or self.reference.of != self.identity:
+        if self.printed is None or self.over or self.printed.of != self.identity:
             return None
-        return self.reference.values
+        return self.printed.reference
 
     @property
     def steps_per_iteration(self) -> int | None:
@@ -141,7 +142,7 @@ class RunConfig:
             return self.agent.num_rollouts(self.task)
         return None
 
-    def lanes(self) -> list["Lane"]:
+    def lanes(self) -> list[Lane]:
         """Returns every run of the sweep: the grid of settings times the seeds, seeds running fastest."""
         grid = [dict(zip(self.over, values, strict=True)) for values in itertools.product(*self.over.values())]
         return [Lane(seed, setting) for setting in grid for seed in self.seeds]
@@ -151,7 +152,7 @@ class RunConfig:
         stacked = [self.experiment(lane) for lane in self.lanes()]
         return jax.tree.map(lambda *leaves: np.stack([_as_leaf(leaf) for leaf in leaves]), *stacked)
 
-    def experiment(self, lane: "Lane") -> Experiment:
+    def experiment(self, lane: Lane) -> Experiment:
         """Returns the experiment of one lane."""
         task, agent, teacher = self._with_settings(lane)
         return Experiment(
@@ -162,7 +163,7 @@ class RunConfig:
             hold_position=self.hold_position,
         )
 
-    def _with_settings(self, lane: "Lane") -> tuple[Task, Agent, Teacher]:
+    def _with_settings(self, lane: Lane) -> tuple[Task, Agent, Teacher]:
         parts: dict[str, Any] = {name: getattr(self, name) for name in PARTS}
         swept = {name: value for name, value in lane.settings.items() if name.startswith("task.")}
         for name, value in swept.items():
@@ -218,7 +219,7 @@ class RunConfig:
         if teacher.needs_value and not agent.has_value:
             raise ValueError(f"the agent {names['agent']!r} has no state value; set teacher.value_source to return")
 
-    def _check_lane(self, lane: "Lane") -> None:
+    def _check_lane(self, lane: Lane) -> None:
         task, agent, teacher = self._with_settings(lane)
         for name, part in (("task", task), ("agent", agent), ("teacher", teacher)):
             settings.check(name, part)
@@ -228,14 +229,6 @@ class RunConfig:
         teacher.check(space)
         if isinstance(agent, Episodic) and isinstance(task, EpisodicTask):
             teacher.check_batch(agent.num_rollouts(task))
-
-
-@dataclasses.dataclass(frozen=True)
-class Lane:
-    """One run of a sweep."""
-
-    seed: int
-    settings: Mapping[str, Value]
 
 
 def _check_count(name: str, value: object) -> None:

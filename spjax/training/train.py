@@ -13,13 +13,16 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
-from spjax.training import run_folder
-from spjax.training.checkpoint import Checkpoints
+from spjax.runs import files
+from spjax.runs import folder as layout
+from spjax.runs.checkpoint import Checkpoints
+from spjax.runs.schema import Frozen, Summary
 from spjax.training.config import RunConfig
 from spjax.training.experiment import Metrics
 from spjax.training.lanes import Lanes
 from spjax.training.program import Program, Snapshot
 from spjax.training.progress import SweepProgress, count
+from spjax.training.run_folder import read_config, write_config
 from spjax.training.trajectories import trajectories
 
 
@@ -37,12 +40,12 @@ def train(config: RunConfig, folder: str | Path, *, progress: bool = True, comma
     """
     folder = Path(folder)
     config.check()
-    run_folder.check_free(folder)
+    layout.check_free(folder)
     program = Program.of(config.experiments())
     folder.mkdir(parents=True, exist_ok=True)
-    with run_folder.locked(folder):
-        run_folder.check_free(folder)
-        run_folder.write_config(folder, config, command)
+    with layout.locked(folder):
+        layout.check_free(folder)
+        write_config(folder, config, command)
         _run(config, program, folder, progress)
     return folder
 
@@ -62,11 +65,11 @@ def resume(folder: str | Path, *, progress: bool = True, accept_changes: bool = 
         Interrupted, OSError: as for `train`.
     """
     folder = Path(folder)
-    config = run_folder.read_config(folder, accept_changes)
+    config = read_config(folder, accept_changes)
     config.check()
-    if not run_folder.is_finished(folder):
+    if not layout.is_finished(folder):
         program = Program.of(config.experiments())
-        with run_folder.locked(folder):
+        with layout.locked(folder):
             _run(config, program, folder, progress)
     return folder
 
@@ -78,13 +81,13 @@ def restore(folder: str | Path, accept_changes: bool = False) -> tuple[RunConfig
         ValueError: no run folder, or no checkpoint that can be read.
     """
     folder = Path(folder)
-    config = run_folder.read_config(folder, accept_changes)
+    config = read_config(folder, accept_changes)
     program = Program.of(config.experiments())
-    checkpoints = Checkpoints(folder / "checkpoints")
+    checkpoints = Checkpoints(folder / layout.CHECKPOINTS)
     state = _newest(checkpoints, program)
     checkpoints.close()
     if state is None:
-        if run_folder.is_finished(folder):
+        if layout.is_finished(folder):
             raise ValueError(f"{folder} is finished but has no checkpoints, which its policies would be in")
         raise ValueError(f"{folder} has no checkpoint yet; resume it first")
     return config, program, state
@@ -155,7 +158,7 @@ class _Writer:
         self.compile_seconds = 0.0
         self._config = config
         self._lanes = config.lanes()
-        self._checkpoints = Checkpoints(folder / "checkpoints")
+        self._checkpoints = Checkpoints(folder / layout.CHECKPOINTS)
         self._start = time.perf_counter()
         self._resumed = False
 
@@ -164,7 +167,7 @@ class _Writer:
         states = _newest(self._checkpoints, program)
         self._resumed = states is not None
         self.iteration = -1 if states is None else program.iteration(states)
-        run_folder.discard_after(self.folder, self.iteration)
+        layout.discard_after(self.folder, self.iteration)
         self._checkpoints.discard_after(self.iteration)
         self.iteration = max(self.iteration, 0)
         return states
@@ -173,23 +176,23 @@ class _Writer:
         count = metrics.frozen.shape[1]
         numbers = np.tile(np.arange(iteration - count + 1, iteration + 1, dtype=np.int32), len(self._lanes))
         columns = {
-            **run_folder.lane_columns(self._lanes, count),
+            **layout.lane_columns(self._lanes, count),
             "iteration": numbers,
-            **run_folder.tidy(metrics),
+            **layout.tidy(metrics),
         }
         if metrics.environment_steps is None:
             columns["environment_steps"] = numbers.astype(np.int64) * (self._config.steps_per_iteration or 0)
-        run_folder.write_table(self.folder / "metrics" / f"{iteration:06d}.parquet", pa.table(columns))
+        files.write_table(layout.part(self.folder, layout.METRICS, iteration), pa.table(columns))
         self.evaluation(iteration, snapshot)
 
     def evaluation(self, iteration: int, snapshot: Snapshot) -> None:
         columns = {
-            **run_folder.lane_columns(self._lanes, 1),
+            **layout.lane_columns(self._lanes, 1),
             "iteration": np.full(len(self._lanes), iteration, np.int32),
-            **run_folder.tidy(jax.tree.map(lambda leaf: leaf[:, None], snapshot.evaluation)),
-            "contexts": run_folder.column(np.asarray(snapshot.contexts)[:, None]),
+            **layout.tidy(jax.tree.map(lambda leaf: leaf[:, None], snapshot.evaluation)),
+            "contexts": layout.column(np.asarray(snapshot.contexts)[:, None]),
         }
-        run_folder.write_table(self.folder / "evaluation" / f"{iteration:06d}.parquet", pa.table(columns))
+        files.write_table(layout.part(self.folder, layout.EVALUATION, iteration), pa.table(columns))
 
     def save(self, iteration: int, program: Program, states: Lanes) -> None:
         self._checkpoints.save(iteration, program.to_host(states))
@@ -197,21 +200,20 @@ class _Writer:
 
     def finish(self, program: Program, states: Lanes) -> None:
         """Writes trajectories and the summary; a resumed run has no wall time of its own."""
-        run_folder.write_table(self.folder / "trajectories.parquet", trajectories(program, states, self._lanes))
+        files.write_table(self.folder / layout.TRAJECTORIES, trajectories(program, states, self._lanes))
         frozen_at = program.to_host(program.layout.part(states, lambda state: state.frozen_at))
-        run_folder.write_json(
-            self.folder / "summary.json",
-            {
-                "finished": True,
-                "wall_seconds": None if self._resumed else round(time.perf_counter() - self._start, 3),
-                "compile_seconds": round(self.compile_seconds, 3),
-                "frozen": [
-                    {"lane": lane, "seed": self._lanes[lane].seed, "iteration": int(iteration)}
-                    for lane, iteration in enumerate(frozen_at)
-                    if iteration >= 0
-                ],
-            },
+        frozen = [
+            Frozen(lane, self._lanes[lane].seed, int(iteration))
+            for lane, iteration in enumerate(frozen_at)
+            if iteration >= 0
+        ]
+        summary = Summary(
+            finished=True,
+            wall_seconds=None if self._resumed else round(time.perf_counter() - self._start, 3),
+            compile_seconds=round(self.compile_seconds, 3),
+            frozen=tuple(frozen),
         )
+        layout.write_summary(self.folder, summary)
 
     def close(self) -> None:
         self._checkpoints.wait()

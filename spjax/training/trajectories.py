@@ -4,11 +4,11 @@ import jax
 import numpy as np
 import pyarrow as pa
 
+from spjax.runs.folder import lane_columns
 from spjax.training.config import Lane
 from spjax.training.experiment import Experiment, RunState
 from spjax.training.lanes import Lanes
 from spjax.training.program import Program
-from spjax.training.run_folder import lane_columns
 
 EPISODES_PER_LANE = 10
 _STREAM = 2**31 - 2  # folded into the run's key

@@ -10,13 +10,16 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from spjax.analysis import load_run, statistics
+from spjax.analysis import statistics
 from spjax.analysis.curves import Series, alpha_curve, draw_band, kl_to_target_curve, learning_curve
-from spjax.analysis.pictures import plot_run
+from spjax.analysis.pictures import PICTURES, Picture, plot_run
 from spjax.analysis.snapshots import context_snapshots, trajectory_picture
+from spjax.analysis.text import settings_label
+from spjax.runs.read import Run, load_run
+from tests.made_run import REFERENCE
 
 MakeRun = Callable[..., Path]
-SWEPT = ({"teacher.kl_proportion": 0.8}, {"teacher.kl_proportion": 1.6})
+SWEPT = ({"teacher.schedule.zeta": 0.8}, {"teacher.schedule.zeta": 1.6})
 
 
 def legend(figure: Figure) -> list[str]:
@@ -55,12 +58,30 @@ def test_what_was_not_recorded_is_not_drawn(make_run: MakeRun) -> None:
 
 def test_a_swept_run_has_snapshots_and_trajectories_for_each_value(make_run: MakeRun) -> None:
     stems = [file.stem for file in plot_run(make_run(swept=SWEPT))][4:]
-    values = [f"teacher.kl_proportion-{value}" for value in (0.8, 1.6)]
-    assert stems == [f"{name}-{value}" for value in values for name in ("contexts", "trajectories")]
+    values = [f"teacher.schedule.zeta-{value}" for value in (0.8, 1.6)]
+    assert stems == [f"{name}-{value}" for name in ("contexts", "trajectories") for value in values]
 
 
-def test_the_learning_curve_is_the_mean_with_two_standard_errors_and_the_papers_value(make_run: MakeRun) -> None:
-    run = load_run(make_run())
+def test_a_picture_apart_sees_the_lanes_of_its_value_alone(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Run] = []
+    monkeypatch.setitem(PICTURES, "contexts", Picture(seen.append, apart=True))
+    run = load_run(make_run(swept=SWEPT, seeds=(3, 7), frozen=(2,)))
+    assert "contexts" not in "".join(file.stem for file in plot_run(run.path))
+    first, second = seen
+    assert [lane.seed for lane in second.config.lanes] == [3, 7]
+    assert {lane.settings["teacher.schedule.zeta"] for lane in second.config.lanes} == {1.6}
+    assert (first.num_frozen(first.groups()[0]), second.num_frozen(second.groups()[0])) == (0, 1)
+    for read in ("evaluation_curves", "metric_curves"):
+        whole = getattr(run, read)("discounted_return", run.groups()[1]).values
+        np.testing.assert_array_equal(getattr(second, read)("discounted_return", second.groups()[0]).values, whole)
+    assert second.trajectories is not None
+    assert set(second.trajectories["lane"].to_pylist()) == {0, 1}
+
+
+def test_the_learning_curve_is_the_mean_with_two_standard_errors_and_the_published_value(
+    make_run: MakeRun,
+) -> None:
+    run = load_run(make_run(reference=REFERENCE))
     figure = learning_curve([run], ["self-paced"])
     axes = figure.axes[0]
     recorded = run.evaluation_curves("discounted_return", run.groups()[0])
@@ -71,17 +92,19 @@ def test_the_learning_curve_is_the_mean_with_two_standard_errors_and_the_papers_
     assert (outline.min(), outline.max()) == pytest.approx((band.low.min(), band.high.max()))
     dashed = [line.get_ydata() for line in axes.lines if list(line.get_xdata()) == [0, 1]]
     np.testing.assert_allclose(dashed, [[8.45, 8.45]])
-    assert legend(figure) == ["self-paced", "paper after 400: 8.45 ± 0.42"]
+    assert legend(figure) == ["self-paced", "Someone (2021), after 400: 8.45 ± 0.42"]
     assert axes.get_xlabel() == "iterations of 2,048 environment steps"
     assert axes.get_title(loc="left") == "mean ± 2 standard errors, 4 seeds"
 
 
 @pytest.mark.parametrize(("length", "drawn"), [(400, [400.0]), (20, []), (500, [])])
-def test_the_papers_value_is_marked_at_the_end_of_a_run_of_its_length(make_run: MakeRun, length, drawn) -> None:
-    figure = learning_curve([load_run(make_run(num_iterations=length, evaluate_every=length))], ["self-paced"])
+def test_the_published_value_is_marked_at_the_end_of_a_run_of_its_length(make_run: MakeRun, length, drawn) -> None:
+    figure = learning_curve(
+        [load_run(make_run(num_iterations=length, evaluate_every=length, reference=REFERENCE))], ["self-paced"]
+    )
     diamonds = [line for line in figure.axes[0].lines if line.get_marker() == "D"]
     assert [float(line.get_xdata()[0]) for line in diamonds] == drawn
-    assert "paper after 400: 8.45 ± 0.42" in legend(figure)
+    assert "Someone (2021), after 400: 8.45 ± 0.42" in legend(figure)
 
 
 def test_a_single_point_shows(make_run: MakeRun) -> None:
@@ -99,19 +122,18 @@ def test_the_quantile_band_shows_the_median(make_run: MakeRun) -> None:
 
 
 def test_a_swept_run_has_one_curve_a_value_and_no_published_line(make_run: MakeRun) -> None:
-    figure = learning_curve([load_run(make_run(swept=SWEPT))], ["self-paced"])
+    figure = learning_curve([load_run(make_run(swept=SWEPT, reference=REFERENCE))], ["self-paced"])
     curves(figure.axes[0], 2)
     assert legend(figure) == ["$\\zeta$ = 0.8", "$\\zeta$ = 1.6"]
 
 
 def test_runs_side_by_side_keep_their_labels_and_say_what_froze(make_run: MakeRun) -> None:
-    runs = [load_run(make_run(frozen=(1,))), load_run(make_run(teacher="default", schedule=None))]
+    runs = [load_run(make_run(frozen=(1,), reference=REFERENCE)), load_run(make_run(teacher="default", schedule=None))]
     figure = learning_curve(runs, ["curriculum", "none"])
     assert legend(figure) == [
         "curriculum, 1 of 4 frozen",
-        "paper after 400: 8.45 ± 0.42",
-        "none",
-        "paper after 400: 2.40 ± 0.00",
+        "Someone (2021), after 400: 8.45 ± 0.42",
+        "none",  # a run that carries nothing published
     ]
     colors = {line.get_color() for line in figure.axes[0].lines}
     assert len(colors) == 2
@@ -142,7 +164,7 @@ def test_alpha_shows_its_zeros_and_spreads_its_powers_of_ten(make_run: MakeRun) 
 
 def test_context_snapshots_have_a_column_an_iteration_and_a_row_a_dimension(make_run: MakeRun) -> None:
     run = load_run(make_run(num_iterations=70, seeds=(5, 11, 16, 20, 21, 22)))
-    figure = context_snapshots(run, run.groups()[0])
+    figure = context_snapshots(run, (0, 20, 30, 50, 65, 120))
     panels = np.reshape(figure.axes, (2, 5))
     assert [axes.get_title() for axes in panels[0]] == [f"iteration {k}" for k in (0, 20, 30, 50, 65)]
     assert [axes.get_ylabel() for axes in panels[:, 0]] == ["gate width [m]", "friction [1/s]"]
@@ -156,13 +178,13 @@ def test_context_snapshots_have_a_column_an_iteration_and_a_row_a_dimension(make
 
 def test_short_runs_show_what_they_have(make_run: MakeRun) -> None:
     run = load_run(make_run(num_iterations=15, dim=2))
-    figure = context_snapshots(run, run.groups()[0])
+    figure = context_snapshots(run)
     assert [axes.get_title() for axes in figure.axes] == [f"iteration {k}" for k in (0, 5, 10, 15)]
 
 
 def test_trajectories_show_walls_start_goal_and_every_failure(make_run: MakeRun) -> None:
     run = load_run(make_run())
-    figure = trajectory_picture(run, run.groups()[0])
+    figure = trajectory_picture(run)
     assert run.trajectories is not None
     failures = [row for row in run.trajectories.to_pylist() if not row["success"]]
     successes = run.trajectories.num_rows - len(failures)
@@ -190,7 +212,7 @@ def test_a_task_names_its_plane_and_scenery_and_only_a_start_that_all_episodes_s
     paths[0] = [value + 1.0 for value in paths[0]]
     column = run.trajectories.schema.get_field_index("x")
     run = dataclasses.replace(run, trajectories=run.trajectories.set_column(column, "x", pa.array(paths)))
-    figure = trajectory_picture(run, run.groups()[0])
+    figure = trajectory_picture(run)
     assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("x [m]", "z [m]")
     assert legend(figure)[2:] == ["ground"]
 
@@ -198,4 +220,13 @@ def test_a_task_names_its_plane_and_scenery_and_only_a_start_that_all_episodes_s
 def test_trajectories_of_a_run_that_goes_on_are_refused(make_run: MakeRun) -> None:
     run = load_run(make_run(finished=False))
     with pytest.raises(ValueError, match="has no trajectories yet"):
-        trajectory_picture(run, run.groups()[0])
+        trajectory_picture(run)
+
+
+@pytest.mark.parametrize("part", ["teacher", "teacher.schedule", "agent"])
+def test_swept_settings_have_their_symbols_whatever_part_they_belong_to(part: str) -> None:
+    names = ("zeta", "offset", "performance_bound", "max_kl", "std_floor")
+    symbols = ["$\\zeta$", "$K_\\alpha$", "$V_{LB}$", "$\\epsilon$", "$\\sigma_{LB}$"]
+    label = settings_label({f"{part}.{name}": 2 for name in names})
+    assert label == ", ".join(f"{symbol} = 2" for symbol in symbols)
+    assert settings_label({f"{part}.discount": 0.9}) == "discount = 0.9"

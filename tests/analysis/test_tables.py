@@ -2,14 +2,16 @@ from typing import Any
 
 from rich.console import Console
 
-from spjax.analysis import results, tables
+from spjax.analysis import tables
+from spjax.analysis.records import record
+from spjax.runs.results import Record
 
 
-def a_record(**changes: Any) -> results.Record:
+def a_record(**changes: Any) -> Record:
     method = {"env": "point-mass-3d", "agent": "ppo", "teacher": "self-paced", "schedule": "bound"}
     content = {"experiment": "table-2", "metric": "discounted_return", "seeds": [1, 2, 3], "values": [8.0, 9.0, 8.8]}
     paper = {"paper_mean": 8.66, "paper_standard_error": 0.07}
-    return results.record(**(method | content | paper | changes))
+    return record(**(method | content | paper | changes))
 
 
 def test_ours_stands_beside_the_papers() -> None:
@@ -55,6 +57,6 @@ def test_one_seed_has_neither_a_standard_error_nor_a_test() -> None:
 
 
 def test_swept_settings_are_part_of_the_teacher() -> None:
-    settings = {"teacher.kl_proportion": 0.8, "target_mean": (1.0, 0.5)}
+    settings = {"teacher.schedule.zeta": 0.8, "target_mean": (1.0, 0.5)}
     (row,) = tables.comparison([a_record(settings=settings)])
-    assert row.teacher == "self-paced (bound), teacher.kl_proportion = 0.8, target_mean = (1, 0.5)"
+    assert row.teacher == "self-paced (bound), teacher.schedule.zeta = 0.8, target_mean = (1, 0.5)"

@@ -9,8 +9,11 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.paper.cells import Cell
-from spjax.training import run_folder
+from spjax.runs.files import write_table
+from spjax.runs.folder import lane_columns
 from spjax.training.config import RunConfig
+from spjax.training.run_folder import write_config
+from tests.made_run import make_run  # noqa: F401
 
 EVALUATED = (0.0, 0.5, 1.0)  # fractions of the iterations
 
@@ -39,23 +42,21 @@ def write_cell(
     last = config.num_iterations
     iteration = last if iteration is None else iteration
     folder.mkdir(parents=True)
-    run_folder.write_config(folder, config, "python -m benchmarks.paper made-up")
+    write_config(folder, config, "python -m benchmarks.paper made-up")
     lanes, count = config.lanes(), len(final)
     for k in (round(fraction * last) for fraction in EVALUATED if fraction * last <= iteration):
-        columns = run_folder.lane_columns(lanes, 1) | {
+        columns = lane_columns(lanes, 1) | {
             "iteration": [k] * len(lanes),
             "discounted_return": [final[index % count] * k / last for index in range(len(lanes))],
             "success_rate": [success_rates[index % len(success_rates)] for index in range(len(lanes))],
             "contexts": [[0.1] * (20 * len(config.env.context_space.names))] * len(lanes),
         }
-        run_folder.write_table(folder / "evaluation" / f"{k:06d}.parquet", pa.table(columns))
-    run_folder.write_table(folder / "metrics" / f"{iteration:06d}.parquet", _metrics(config, iteration))
+        write_table(folder / "evaluation" / f"{k:06d}.parquet", pa.table(columns))
+    write_table(folder / "metrics" / f"{iteration:06d}.parquet", _metrics(config, iteration))
     if iteration == last:
         path = {"x": [[0.0, 2.5, 0.0]] * len(lanes), "y": [[3.0, 0.0, -3.0]] * len(lanes)}
-        columns = (
-            run_folder.lane_columns(lanes, 1) | path | {"episode": [0] * len(lanes), "success": [True] * len(lanes)}
-        )
-        run_folder.write_table(folder / "trajectories.parquet", pa.table(columns))
+        columns = lane_columns(lanes, 1) | path | {"episode": [0] * len(lanes), "success": [True] * len(lanes)}
+        write_table(folder / "trajectories.parquet", pa.table(columns))
         summary = {"finished": True, "wall_seconds": wall, "compile_seconds": 9.0, "frozen": []}
         (folder / "summary.json").write_text(json.dumps(summary))
     return folder
@@ -71,10 +72,10 @@ def _metrics(config: RunConfig, iteration: int) -> pa.Table:
         shown = sorted({min(config.num_iterations // 2, iteration), iteration})
         distances = [1 - k / config.num_iterations for k in shown]
         rows = {"iteration": shown * len(lanes), "teacher.kl_to_target": distances * len(lanes)}
-        return pa.table(run_folder.lane_columns(lanes, len(shown)) | rows)
+        return pa.table(lane_columns(lanes, len(shown)) | rows)
     numbers = np.tile(np.arange(1, iteration + 1), len(lanes))
     columns = {
-        **run_folder.lane_columns(lanes, iteration),
+        **lane_columns(lanes, iteration),
         "iteration": numbers,
         "environment_steps": 1024 * numbers,
         "teacher.mean": [list(config.env.target_mean)] * len(numbers),

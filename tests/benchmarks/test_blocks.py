@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.paper.blocks import Block, Timing, blocks_of, duration, seeds_label, time_left
 from benchmarks.paper.cells import Cell
-from spjax.analysis.curricula import CURRICULA
+from benchmarks.paper.pictures.curricula import CURRICULA
 
 MakeCell = Callable[..., Path]
 RANDOM = Cell("point-mass-2d", "ppo", CURRICULA[4])
@@ -59,8 +59,9 @@ def test_a_folder_of_other_settings_is_refused_by_name(make_cell: MakeCell, tmp_
     folder = make_cell(SPDL, [1.0])
     file = folder / "config.json"
     config = json.loads(file.read_text())
-    config["settings"]["teacher"]["kl_proportion"] = 9.0
-    file.write_text(json.dumps(config | {"num_iterations": 300}))
+    config["config"]["teacher"]["kl_proportion"] = 9.0
+    config["config"]["num_iterations"] = 300
+    file.write_text(json.dumps(config))
     message = r"ppo_self-paced_proportion was trained with other settings \(teacher, num_iterations\); move it away"
     with pytest.raises(ValueError, match=message):
         blocks_of(SPDL, tmp_path, 1)

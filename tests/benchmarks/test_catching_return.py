@@ -35,7 +35,9 @@ def test_the_parts_add_up_to_the_return_of_the_same_throws_and_only_drawn_action
     assert splits.alive[1] == pytest.approx(20, abs=1.5)
 
 
-@pytest.mark.parametrize(("runs", "sentence"), [((), "at least one run folder"), (("nowhere",), "no folder nowhere")])
+@pytest.mark.parametrize(
+    ("runs", "sentence"), [((), "at least one run folder"), (("nowhere",), "no run folder nowhere")]
+)
 def test_what_cannot_be_played_is_one_sentence(runs, sentence, tmp_path):
     with pytest.raises(SystemExit, match=sentence):
         catching_return.main(tuple(Path(run) for run in runs), results=tmp_path / "split.json")

@@ -9,12 +9,12 @@ import pytest
 from benchmarks.paper import figure_gate, figure_gate_reward_landscape, figure_gate_success, figure_sprl_point_mass
 from benchmarks.paper.blocks import blocks_of
 from benchmarks.paper.gate import CELLS
+from benchmarks.paper.pictures.episodic import context_distribution, returns_over_steps, rollout_iterations
 from benchmarks.paper.records import Runs, finished_runs
 from benchmarks.paper.runner import Plan
 from spjax.analysis.curves import learning_curve
-from spjax.analysis.episodic import context_distribution, returns_over_steps, rollout_iterations
-from spjax.analysis.results import read_records
-from spjax.analysis.run import load_run
+from spjax.runs.read import load_run
+from spjax.runs.results import read_records
 
 MakeCell = Callable[..., Path]
 BY_NAME = {cell.name: cell for cell in (*CELLS, *figure_sprl_point_mass.CELLS)}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.speed.peers.timing import PeerTiming, metric_names
-from spjax.analysis.results import read_records
+from spjax.runs.results import read_records
 
 RECORDS = Path(__file__).parents[2] / "benchmarks" / "results" / "peer-ppo.json"
 

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.paper import __main__ as paper
 from benchmarks.paper import figure_regularizer
-from spjax.analysis.regularizers import Curves, regularizer_figure
+from benchmarks.paper.pictures.regularizers import Curves, regularizer_figure
 
 PICTURE = "pictures/figure-regularizer/regularizer.png"
 

@@ -9,9 +9,9 @@ from benchmarks.paper import __main__ as paper
 from benchmarks.paper import kept as kept_module
 from benchmarks.paper.cells import Cell
 from benchmarks.paper.kept import keep
+from benchmarks.paper.pictures.curricula import CURRICULA
 from benchmarks.paper.runner import Plan, status_lines, train
-from spjax.analysis.curricula import CURRICULA
-from spjax.analysis.run import load_run
+from spjax.runs.read import load_run
 from spjax.training.config import RunConfig
 
 MakeCell = Callable[..., Path]
@@ -291,4 +291,4 @@ def test_filters_that_let_nothing_through_end_in_one_sentence(
 
 def test_cells_that_experiments_share_are_listed_once() -> None:
     names = [cell.name for cell in paper.cells_of(list(paper.EXPERIMENTS))]
-    assert len(set(names)) == len(names) == len(paper.cells_of(["table-1"])) + 2 + 22 + 10 + 2
+    assert len(set(names)) == len(names) == len(paper.cells_of(["table-1"])) + 2 + 27 + 10 + 2

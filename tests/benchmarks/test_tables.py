@@ -7,10 +7,11 @@ import pytest
 from benchmarks.paper import figure_point_mass, figure_trade_off, table_1, table_2
 from benchmarks.paper.blocks import blocks_of
 from benchmarks.paper.cells import AGENTS, ENVS, PRINTED, Cell, cells_of
+from benchmarks.paper.pictures.curricula import CURRICULA
 from benchmarks.paper.records import Runs, better, finished_runs, records_of
-from spjax.analysis.curricula import CURRICULA
-from spjax.analysis.results import Record, read_records, record
+from spjax.analysis.records import record
 from spjax.analysis.statistics import welch_against_paper
+from spjax.runs.results import Record, read_records
 
 MakeCell = Callable[..., Path]
 SPDL, BOUND, ALP_GMM, GOAL_GAN, RANDOM, DEFAULT, SPGL = CURRICULA

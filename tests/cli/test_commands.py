@@ -11,12 +11,12 @@ import jax
 import pyarrow.parquet as pq
 import pytest
 
-from spjax.analysis import load_run
-from spjax.analysis.run import Frozen
 from spjax.cli import main
 from spjax.cli.cache import keep_compiled_programs
 from spjax.cli.report import frozen_lanes
-from spjax.training import run_folder
+from spjax.runs.files import write_json
+from spjax.runs.read import load_run
+from spjax.runs.schema import Frozen
 from spjax.training import train as training
 from tests.cli.conftest import P3D
 
@@ -27,11 +27,12 @@ def content(folder):
 
 def test_training_writes_the_run_that_the_flags_describe(trained):
     content = json.loads((trained / "config.json").read_text())
-    assert content["seeds"] == [3, 5]
-    assert content["num_iterations"] == 2
-    assert content["settings"]["agent"]["hidden"] == [4, 4]
-    assert content["settings"]["agent"]["num_minibatches"] == 2
-    assert content["settings"]["agent"]["learning_rate"] == 2.5e-4
+    config = content["config"]
+    assert config["seeds"] == [3, 5]
+    assert config["num_iterations"] == 2
+    assert config["agent"]["hidden"] == [4, 4]
+    assert config["agent"]["num_minibatches"] == 2
+    assert config["agent"]["learning_rate"] == 2.5e-4
     assert content["command"].startswith("spjax train point-mass-3d --teacher default --iterations 2")
     assert load_run(trained).last_evaluated_iteration == 2
 
@@ -97,7 +98,7 @@ def test_list_shows_environments_presets_and_the_state_of_runs(trained, tmp_path
     assert "spjax train point-mass-3d --agent ppo --teacher self-paced --teacher.schedule bound" in lines
     assert "runs/a 2 2 of 2 finished" in lines
     assert "runs/b 2 1 of 2 unfinished" in lines
-    assert any(line.startswith("runs/c unreadable: runs/c/config.json is half-written") for line in lines)
+    assert any(line.startswith("runs/c unreadable: runs/c/config.json is damaged or half-written") for line in lines)
     assert any(line.startswith("runs/d unreadable: ") for line in lines)
 
 
@@ -107,7 +108,7 @@ def test_frozen_seeds_are_reported_in_one_sentence(trained, tmp_path, monkeypatc
     assert frozen_lanes(lanes) == f"{why}: seed 3, 5 after iteration 17; seed 8 after iteration 20"
     run = shutil.copytree(trained, tmp_path / "run")
     summary = json.loads((run / "summary.json").read_text())
-    run_folder.write_json(run / "summary.json", {**summary, "frozen": [{"lane": 1, "seed": 5, "iteration": 1}]})
+    write_json(run / "summary.json", {**summary, "frozen": [{"lane": 1, "seed": 5, "iteration": 1}]})
     monkeypatch.setattr(training, "resume", lambda folder, progress: folder)
     assert main(["resume", str(run), "--no-plots"]) == 0
     assert f"{why}: seed 5 after iteration 1\n" in capsys.readouterr().out

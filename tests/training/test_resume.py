@@ -21,8 +21,10 @@ import pytest
 from rich.console import Console
 
 import spjax
-from spjax.training import progress, run_folder
-from spjax.training.checkpoint import Checkpoints
+from spjax.runs import files
+from spjax.runs.checkpoint import Checkpoints
+from spjax.runs.folder import check_free, locked
+from spjax.training import progress
 from spjax.training.experiment import Metrics
 from spjax.training.program import Snapshot
 from spjax.training.progress import SweepProgress
@@ -155,10 +157,10 @@ def test_ctrl_c_ends_training_after_a_chunk_and_the_run_goes_on_or_is_finished(
     [
         (lambda folder: shutil.rmtree(folder), "there is no run folder"),
         (lambda folder: (folder / "config.json").unlink(), "is not a run folder: it has no config.json"),
-        (lambda folder: (folder / "config.json").write_text('{"format_ver'), "is half-written or damaged"),
+        (lambda folder: (folder / "config.json").write_text('{"format_ver'), "is damaged or half-written"),
         (
             lambda folder: (folder / "config.json").write_text('{"format_version": 99}'),
-            "has format version 99, this spjax reads 1",
+            "format version 99 is none of 1 and 2, which this spjax reads",
         ),
     ],
 )
@@ -175,7 +177,7 @@ def test_training_into_a_folder_that_exists_is_refused(finished):
 
 
 def test_a_folder_in_which_another_process_begins_is_left_alone(tmp_path):
-    with run_folder.locked(tmp_path), pytest.raises(ValueError, match="another process is training in"):
+    with locked(tmp_path), pytest.raises(ValueError, match="another process is training in"):
         spjax.train(tiny(), tmp_path, progress=False)
     assert [file.name for file in tmp_path.iterdir()] == [".lock"]
 
@@ -183,12 +185,12 @@ def test_a_folder_in_which_another_process_begins_is_left_alone(tmp_path):
 def test_what_a_process_left_that_was_killed_before_its_first_file_is_no_run(tmp_path):
     for name in (".lock", ".config.json.tmp"):
         (tmp_path / name).write_text("")
-    run_folder.check_free(tmp_path)
-    run_folder.check_free(tmp_path / "new")
+    check_free(tmp_path)
+    check_free(tmp_path / "new")
     (tmp_path / "notes.txt").write_text("")
     for taken in (tmp_path, tmp_path / "notes.txt"):
         with pytest.raises(ValueError, match="exists already; resume it, or choose another folder"):
-            run_folder.check_free(taken)
+            check_free(taken)
 
 
 def test_an_engine_that_is_not_installed_is_said_before_there_is_a_folder(tmp_path, monkeypatch):
@@ -218,7 +220,7 @@ def test_the_time_left_is_known_however_long_a_chunk_takes(monkeypatch, seconds)
 
 
 def test_a_full_disk_leaves_what_was_saved_and_the_run_can_go_on(finished, tmp_path, monkeypatch):
-    folder, write, calls = tmp_path / "full", run_folder.write_table, []
+    folder, write, calls = tmp_path / "full", files.write_table, []
 
     def failing(path, table):
         calls.append(path)
@@ -226,7 +228,7 @@ def test_a_full_disk_leaves_what_was_saved_and_the_run_can_go_on(finished, tmp_p
             raise OSError(28, "No space left on device")
         write(path, table)
 
-    monkeypatch.setattr(run_folder, "write_table", failing)
+    monkeypatch.setattr(files, "write_table", failing)
     with pytest.raises(OSError, match="No space left on device"):
         spjax.train(tiny(), folder, progress=False)
     monkeypatch.undo()

@@ -13,11 +13,13 @@ from matplotlib.patches import Ellipse
 
 from spjax.analysis import statistics
 from spjax.analysis.curves import SPREAD_LABELS, Metric, Series, draw_band, metric_label, seeds_text
-from spjax.analysis.run import Run
 from spjax.analysis.snapshots import draw_bounds
-from spjax.analysis.style import MARK, NEUTRAL, PALETTE, axis_label, from_zero, legend_below, series_style, styled
+from spjax.analysis.style import MARK, NEUTRAL, PALETTE, from_zero, legend_below, series_style, styled
+from spjax.analysis.text import axis_label
+from spjax.runs.read import Run
 
 ROLLOUTS = 100  # in an iteration of the gate's experiments
+UNCOUNTED = 900  # rollouts of the gate's experiments that fill the first buffer
 STEPS = 2048  # environment steps in an iteration of the step-based learners on the point mass
 DEVIATIONS = 2.0  # standard deviations that the ellipses reach
 
@@ -53,7 +55,7 @@ def rollout_iterations(run: Run, iterations: np.ndarray) -> Float[np.ndarray, " 
     per_iteration = run.config.rollouts_per_iteration
     if per_iteration is None:
         raise ValueError(f"{run.path} is not a run of an episodic learner")
-    uncounted = 0 if per_iteration == ROLLOUTS else 9 * ROLLOUTS
+    uncounted = 0 if per_iteration == ROLLOUTS else UNCOUNTED
     return np.maximum(0.0, (iterations * per_iteration - uncounted) / ROLLOUTS)
 
 

@@ -1,13 +1,17 @@
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from spjax.analysis import load_run, results
-from spjax.analysis.pool import pool
-from tests.analysis.test_run_reading import edit_config
+from spjax.analysis.records import records_of_run
+from spjax.runs.pool import pool
+from spjax.runs.read import load_run
+from spjax.runs.schema import FORMAT_VERSION, Lane
+from tests.runs.test_read import edit_config
 
+CELLS = Path(__file__).parents[2] / "benchmarks" / "results" / "cells"
 MakeRun = Callable[..., Path]
 
 
@@ -34,7 +38,7 @@ def test_a_run_alone_is_itself(make_run: MakeRun) -> None:
 
 
 def test_a_sweep_is_pooled_value_by_value(make_run: MakeRun) -> None:
-    swept = ({"teacher.kl_proportion": 0.8}, {"teacher.kl_proportion": 1.6})
+    swept = ({"teacher.schedule.zeta": 0.8}, {"teacher.schedule.zeta": 1.6})
     pooled = pool([load_run(make_run(seeds=seeds, swept=swept)) for seeds in ((1, 2), (3,))])
     assert [pooled.seeds(group) for group in pooled.groups()] == [[1, 2, 3], [1, 2, 3]]
     assert [group.lanes for group in pooled.groups()] == [(0, 1, 4), (2, 3, 5)]
@@ -43,7 +47,7 @@ def test_a_sweep_is_pooled_value_by_value(make_run: MakeRun) -> None:
 def test_records_of_pooled_seeds_name_both_commits_and_no_version_that_changed(make_run: MakeRun) -> None:
     folders = [make_run(seeds=(1, 2)), make_run(seeds=(3, 4))]
     edit_config(folders[1], commit="4567def", versions={"jax": "0.11.0"})
-    record = results.records_of_run(pool([load_run(folder) for folder in folders]), "table-1")[0]
+    record = records_of_run(pool([load_run(folder) for folder in folders]), "table-1")[0]
     assert (record["commit"], record["command"]) == ("0123abc; 4567def", "spjax train")
     assert record["versions"] == {"jax": None}
     assert (record["seeds"], record["wall_seconds"]) == ([1, 2, 3, 4], 162.0)
@@ -65,3 +69,15 @@ def test_other_experiments_are_not_pooled(make_run: MakeRun) -> None:
 def test_a_seed_counts_once(make_run: MakeRun) -> None:
     with pytest.raises(ValueError, match=r"each seed may be pooled once, got \[2\] twice"):
         pool([load_run(make_run(seeds=(1, 2))), load_run(make_run(seeds=(2, 3)))])
+
+
+def test_seeds_of_both_formats_are_pooled_although_they_spell_settings_in_different_ways(make_run: MakeRun) -> None:
+    kept = load_run(CELLS / "ball-catching_trpo_default")
+    settings = {**kept.config.settings, "teacher": {"spelled": "in another way"}}
+    lanes = tuple(Lane(lane.seed + 100, lane.settings) for lane in kept.config.lanes)
+    newer = dataclasses.replace(kept.config, lanes=lanes, settings=settings, format_version=FORMAT_VERSION)
+    pooled = pool([kept, dataclasses.replace(kept, config=newer)])
+    assert len(pooled.config.lanes) == 2 * len(lanes)
+    newer = dataclasses.replace(newer, format_version=kept.config.format_version)
+    with pytest.raises(ValueError, match="differ in settings, so they cannot be pooled"):
+        pool([kept, dataclasses.replace(kept, config=newer)])

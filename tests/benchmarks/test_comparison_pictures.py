@@ -6,11 +6,14 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from spjax.analysis import load_run, statistics
-from spjax.analysis.curricula import CURRICULA, Curriculum, curriculum_curves, curriculum_of
-from spjax.analysis.results import Record, record
-from spjax.analysis.rollouts import rollout_grid
-from spjax.analysis.trade_off import trade_off_figure
+from benchmarks.paper.pictures.curricula import CURRICULA, Curriculum, curriculum_curves, curriculum_of
+from benchmarks.paper.pictures.rollouts import rollout_grid
+from benchmarks.paper.pictures.trade_off import trade_off_figure
+from spjax.analysis import statistics
+from spjax.analysis.records import record
+from spjax.runs.read import load_run
+from spjax.runs.results import Record
+from tests.made_run import REFERENCE
 
 MakeRun = Callable[..., Path]
 SPDL, DEFAULT = CURRICULA[0], CURRICULA[5]
@@ -55,9 +58,9 @@ def test_returns_below_zero_are_in_the_picture_and_zero_always_is(make_run: Make
 
 
 def test_dashed_lines_are_the_final_returns_in_print(make_run: MakeRun) -> None:
-    runs = [load_run(make_run(agent="trpo")), load_run(make_run(agent="trpo", teacher="random", schedule=None))]
+    runs = [load_run(make_run(reference=REFERENCE)), load_run(make_run(teacher="random", schedule=None))]
     axes = curriculum_curves({"3-D": runs}).axes[0]
-    assert [list(line.get_ydata()) for line in axes.lines if len(line.get_xdata()) == 2] == [[8.04, 8.04]]
+    assert [list(line.get_ydata()) for line in axes.lines if len(line.get_xdata()) == 2] == [[8.45, 8.45]]
 
 
 def test_the_grid_of_rollouts_has_one_path_a_seed_and_counts_those_at_the_goal(make_run: MakeRun) -> None:
@@ -91,12 +94,14 @@ def swept(name: str, value: float, metric: str, values: list[float], never: int 
 
 def test_the_trade_off_shows_returns_on_the_left_and_iterations_on_the_right() -> None:
     zeta = [
-        swept("teacher.kl_proportion", 0.4, "discounted_return", [6.0, 8.0]),
-        swept("teacher.kl_proportion", 1.6, "discounted_return", [2.0, 3.0]),
-        swept("teacher.kl_proportion", 0.4, "iterations_to_threshold", [100.0, 140.0], 0),
-        swept("teacher.kl_proportion", 1.6, "iterations_to_threshold", [400.0, 60.0], 1),
+        swept("teacher.schedule.zeta", 0.4, "discounted_return", [6.0, 8.0]),
+        swept("teacher.schedule.zeta", 1.6, "discounted_return", [2.0, 3.0]),
+        swept("teacher.schedule.zeta", 0.4, "iterations_to_threshold", [100.0, 140.0], 0),
+        swept("teacher.schedule.zeta", 1.6, "iterations_to_threshold", [400.0, 60.0], 1),
     ]
-    figure = trade_off_figure({"teacher.kl_proportion": zeta, "teacher.offset": [_renamed(entry) for entry in zeta]})
+    figure = trade_off_figure(
+        {"teacher.schedule.zeta": zeta, "teacher.schedule.offset": [_renamed(entry) for entry in zeta]}
+    )
     left, other, right, _ = figure.axes
     assert [left.get_xlabel(), other.get_xlabel()] == ["$\\zeta$", "$K_\\alpha$"]
     assert [label.get_text() for label in left.get_xticklabels()] == ["0.4", "1.6"]
@@ -109,7 +114,7 @@ def test_the_trade_off_shows_returns_on_the_left_and_iterations_on_the_right() -
 
 
 def _renamed(entry: Record) -> Record:
-    settings = {name.replace("kl_proportion", "offset"): value for name, value in entry["settings"].items()}
+    settings = {name.replace("zeta", "offset"): value for name, value in entry["settings"].items()}
     return Record(**{**entry, "settings": settings})
 
 

@@ -10,25 +10,13 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 
-from spjax.analysis import statistics
-from spjax.analysis.curricula import Curriculum
+from benchmarks.paper.pictures.curricula import Curriculum
+from spjax.analysis.arrival import AT_TARGET, evaluated_distances
 from spjax.analysis.curves import seeds_text
-from spjax.analysis.run import Curves, Group, Run
 from spjax.analysis.style import NEUTRAL, styled
+from spjax.runs.read import Run
 
-AT_TARGET = 1e-3  # nats; contexts that are nearer are at the target
 SCALE = ListedColormap(colormaps["plasma_r"](np.linspace(0.12, 1.0, 256)))  # less the end that hardly shows on white
-
-
-def iterations_to_target(run: Run, group: Group) -> statistics.ThresholdCrossing:
-    """Returns from when on the contexts of each seed were at the target, KL(p || target) <= `AT_TARGET`, to the end.
-
-    So contexts that start there, leave and come back arrive when they come back. Linearly interpolated between the evaluated
-    iterations, whose metrics are kept of every run.
-    """
-    distances = _distances(run, group)
-    farthest = np.maximum.accumulate(distances.values[:, ::-1], axis=1)[:, ::-1]  # from then on
-    return statistics.iterations_to_threshold(distances.iterations, -farthest, -AT_TARGET)
 
 
 @styled
@@ -65,16 +53,9 @@ def distance_curves(panels: Mapping[str, Mapping[Curriculum, Run]], curricula: S
 
 
 def _draw_seeds(axes: Axes, run: Run, colors: ScalarMappable) -> None:
-    distances = _distances(run, run.groups()[0])
+    distances = evaluated_distances(run, run.groups()[0])
     for values, final in zip(distances.values, _final_returns(run), strict=True):
         axes.plot(distances.iterations, np.maximum(values, AT_TARGET), color=colors.to_rgba(final), linewidth=1.4)
-
-
-def _distances(run: Run, group: Group) -> Curves:
-    """Returns KL(p || target) [nats] of the evaluated iterations."""
-    curves = run.metric_curves("teacher.kl_to_target", group)
-    evaluated = np.isin(curves.iterations, run.evaluation["iteration"].to_numpy())
-    return Curves(curves.iterations[evaluated], curves.values[:, evaluated])
 
 
 def _final_returns(run: Run) -> Float[np.ndarray, " seed"]:

@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from spjax.analysis.results import Record
-from spjax.analysis.style import BAD, GOOD, NEUTRAL, SYMBOLS, setting_text, styled
+from spjax.analysis.style import BAD, GOOD, NEUTRAL, styled
+from spjax.analysis.text import setting_text, symbol
+from spjax.runs.results import Record
 
 
 @styled
@@ -45,7 +46,7 @@ def _draw_sweep(axes: Axes, name: str, records: Sequence[Record]) -> None:
     axes.set_xscale("log")
     axes.set_xticks(_values(name, returns), [setting_text(record["settings"][name]) for record in returns])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel(SYMBOLS.get(name, name))
+    axes.set_xlabel(symbol(name))
     for each in (axes, right):
         each.set_ylim(0, 1.12 * each.get_ylim()[1])
     seeds = sorted({len(record["seeds"]) for record in returns})

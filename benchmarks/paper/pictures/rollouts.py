@@ -7,10 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from spjax.analysis.curricula import Curriculum
-from spjax.analysis.run import Run
+from benchmarks.paper.pictures.curricula import Curriculum
 from spjax.analysis.snapshots import FAILURE_LOOK, SUCCESS_LOOK, WALL_LOOK, draw_ends, draw_paths, draw_walls
 from spjax.analysis.style import NEUTRAL, legend_below, styled
+from spjax.runs.read import Run
 
 BEHIND_TEXT: dict[str, Any] = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1.0}
 

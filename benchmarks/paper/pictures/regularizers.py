@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from spjax.analysis.style import MARK, NEUTRAL, setting_text, styled
+from spjax.analysis.style import MARK, NEUTRAL, styled
+from spjax.analysis.text import setting_text
 
 BINARY_LOOK: dict[str, Any] = {"linestyle": (0, (3, 2)), "linewidth": 1.2}
 PLAIN_LOOK: dict[str, Any] = {"color": MARK, "linestyle": "dotted", "linewidth": 1.4}

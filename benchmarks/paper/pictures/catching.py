@@ -3,7 +3,6 @@
 A context is (angle, radius, distance): the ball flies from ``distance`` in front of the arm to a point of the plane x = 0.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,12 +13,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Polygon, Rectangle
 
+from benchmarks.paper.pictures.curricula import Curriculum, curriculum_of
 from spjax.analysis import statistics
-from spjax.analysis.curricula import Curriculum, curriculum_of
-from spjax.analysis.curves import SPREAD_LABELS, seeds_text
-from spjax.analysis.run import Run, RunConfig
+from spjax.analysis.curves import SPREAD_LABELS, range_of_seeds
 from spjax.analysis.snapshots import NUM_LANES, available, evenly_spaced, sampled_contexts, seed_handles
 from spjax.analysis.style import MARK, NEUTRAL, PALETTE, styled
+from spjax.analysis.tables import finite_values
+from spjax.runs.read import Run
+from spjax.runs.results import Record
+from spjax.runs.schema import RunRecord
 
 PAPER_ITERATIONS = (0, 50, 80, 110, 150, 200)  # of the paper's figure
 TARGET_HEIGHT = 0.75  # m, of the center of the arc of targets
@@ -39,40 +41,37 @@ def thrown_at(contexts: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray, "*ba
 
 
 @styled
-def catch_rates(
-    panels: Mapping[str, Mapping[Curriculum, Run]], curricula: Mapping[str, Sequence[Curriculum]]
-) -> Figure:
+def catch_rates(panels: Mapping[str, Mapping[Curriculum, Record]], curricula: Sequence[Curriculum]) -> Figure:
     """Returns how many throws at the target distribution are caught at the end: a panel a learner, a bar a curriculum.
 
     Bars are means over the seeds, which are dots, with two standard errors; with an asterisk they are hatched.
 
     Args:
-        panels: learner -> its finished runs by curriculum; at least one run.
-        curricula: learner -> the curricula to compare, from the top; those that are not finished are said to be missing.
+        panels: learner -> the final success rates of its finished runs by curriculum; at least one.
+        curricula: those to compare, from the top; those that are not finished are said to be missing.
     """
-    rows = list(dict.fromkeys(itertools.chain(*curricula.values())))
-    figure = Figure(figsize=(10.0, 0.36 * len(rows) + 1.3), layout="constrained")
+    figure = Figure(figsize=(10.0, 0.36 * len(curricula) + 1.3), layout="constrained")
     row = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
-    for axes, (learner, runs) in zip(row, panels.items(), strict=True):
+    for axes, (learner, rates) in zip(row, panels.items(), strict=True):
         axes.set_title(learner, loc="left")
         axes.set_xlabel("balls caught [%]")
         axes.grid(axis="y", visible=False)
-        for place, curriculum in enumerate(rows):
-            if curriculum in runs:
-                _draw_bar(axes, place, curriculum, runs[curriculum])
-            elif curriculum in curricula[learner]:
+        for place, curriculum in enumerate(curricula):
+            if curriculum in rates:
+                _draw_bar(axes, place, curriculum, rates[curriculum])
+            else:
                 axes.text(1.5, place, "not trained", va="center", fontsize=8, color=NEUTRAL)
-    row[0].set_yticks(range(len(rows)), [curriculum.mathematical_label for curriculum in rows])
-    row[0].set_ylim(len(rows) - 0.4, -0.6)
+    row[0].set_yticks(range(len(curricula)), [curriculum.mathematical_label for curriculum in curricula])
+    row[0].set_ylim(len(curricula) - 0.4, -0.6)
     row[0].set_xlim(0, 100)
-    shown = [run for runs in panels.values() for run in runs.values()]
-    caption = f"{SPREAD_LABELS['standard-error']}, a dot a seed; {seeds_text(shown)}"
+    seeds = range_of_seeds(len(record["seeds"]) for rates in panels.values() for record in rates.values())
+    caption = f"{SPREAD_LABELS['standard-error']}, a dot a seed; {seeds}"
     figure.suptitle(caption, x=0.01, ha="left", color=NEUTRAL, fontsize=10)
     return figure
 
 
-def _draw_bar(axes: Axes, place: int, curriculum: Curriculum, run: Run) -> None:
-    rates = 100 * run.evaluation_curves("success_rate", run.groups()[0]).values[:, -1]
+def _draw_bar(axes: Axes, place: int, curriculum: Curriculum, record: Record) -> None:
+    rates = 100 * np.array(finite_values(record))
     middle, error = float(statistics.mean(rates)), 2 * float(statistics.standard_error(rates))
     color, _ = curriculum.look
     look: dict[str, Any] = {"color": color, "alpha": 0.75, "linewidth": 0, "zorder": 1}
@@ -135,14 +134,14 @@ def _contexts(
     return {iteration: [found[lane, iteration] for lane in lanes] for iteration in iterations}
 
 
-def _target_samples(config: RunConfig) -> Float[np.ndarray, "sample 3"]:
+def _target_samples(config: RunRecord) -> Float[np.ndarray, "sample 3"]:
     """Returns contexts of the target distribution, clipped to the bounds as in the evaluation."""
     rng, space = np.random.default_rng(0), config.context_space
     samples = rng.normal(config.target.mean, config.target.std, (NUM_TARGET_SAMPLES, 3))
     return np.clip(samples, space.lower, space.upper)
 
 
-def _draw_plane(axes: Axes, config: RunConfig, target: np.ndarray, contexts: Sequence[np.ndarray]) -> None:
+def _draw_plane(axes: Axes, config: RunRecord, target: np.ndarray, contexts: Sequence[np.ndarray]) -> None:
     """Draws the points thrown at, inside the sector that the bounds of angle and radius are."""
     (low, inner, _), (high, outer, _) = config.context_space.lower, config.context_space.upper
     angles = np.linspace(low, high, 60)
@@ -165,7 +164,7 @@ def _draw_plane(axes: Axes, config: RunConfig, target: np.ndarray, contexts: Seq
     _bare(axes)
 
 
-def _draw_distances(axes: Axes, config: RunConfig, target: np.ndarray, contexts: Sequence[np.ndarray]) -> None:
+def _draw_distances(axes: Axes, config: RunRecord, target: np.ndarray, contexts: Sequence[np.ndarray]) -> None:
     """Draws the distances between their bounds: a line a seed, below them the target's."""
     low, high = config.context_space.lower[2], config.context_space.upper[2]
     axes.scatter(target[:, 2], np.full(len(target), len(contexts)), s=4, color=TARGET_COLOR, linewidths=0)

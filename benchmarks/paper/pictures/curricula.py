@@ -1,16 +1,24 @@
 """The curricula that are compared: their names in tables and their looks in pictures, the same everywhere."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from spjax.analysis import statistics
-from spjax.analysis.curves import METRIC_LABELS, SPREAD_LABELS, Series, draw_band, iterations_label, seeds_text
-from spjax.analysis.paper import PAPER
-from spjax.analysis.run import Run, RunConfig
+from spjax.analysis.curves import (
+    METRIC_LABELS,
+    REFERENCE_DASHES,
+    SPREAD_LABELS,
+    Series,
+    draw_band,
+    iterations_label,
+    seeds_text,
+)
 from spjax.analysis.style import DASHES, NEUTRAL, from_zero, legend_below, series_style, styled
+from spjax.runs.read import Run
+from spjax.runs.schema import RunRecord
 
 
 class Curriculum(NamedTuple):
@@ -20,7 +28,7 @@ class Curriculum(NamedTuple):
     schedule: str | None
     label: str
     in_paper: bool = True
-    starred: bool = False  # the paper's asterisk in ball catching; see `RunConfig.method`
+    starred: bool = False  # the paper's asterisk in ball catching; see `is_starred`
 
     @property
     def look(self) -> tuple[object, str]:
@@ -51,18 +59,28 @@ ALL_CURRICULA = (
 CURRICULA = tuple(curriculum for curriculum in ALL_CURRICULA if not curriculum.starred)
 
 
-def curriculum_of(config: RunConfig) -> Curriculum:
+def is_starred(config: RunRecord) -> bool:
+    """Says whether the paper marks a run of ball catching with an asterisk.
+
+    It stars SPDL and GoalGAN that start at the initial contexts, and Default without cloned policy.
+    """
+    if config.task != "ball-catching":
+        return False
+    return not config.hold_position if config.teacher == "default" else config.start == "initial"
+
+
+def curriculum_of(config: RunRecord) -> Curriculum:
     """Returns the curriculum of a run.
 
     Raises:
         ValueError: it is none of those that are compared.
     """
-    method = config.method
+    starred = is_starred(config)
     for curriculum in ALL_CURRICULA:
-        if curriculum[:2] == (method.teacher, method.schedule) and curriculum.starred == method.starred:
+        if curriculum[:2] == (config.teacher, config.schedule) and curriculum.starred == starred:
             return curriculum
     known = ", ".join(curriculum.label for curriculum in ALL_CURRICULA)
-    raise ValueError(f"{method.teacher!r}{' with an asterisk' if method.starred else ''} is none of {known}")
+    raise ValueError(f"{config.teacher!r}{' with an asterisk' if starred else ''} is none of {known}")
 
 
 @styled
@@ -85,8 +103,8 @@ def curriculum_curves(panels: Mapping[str, Sequence[Run]]) -> Figure:
             band = statistics.two_standard_errors(recorded.values)
             series = Series(run, group, curriculum.mathematical_label, color, dashes)
             curves.setdefault(curriculum, draw_band(axes, series, recorded.iterations, band))
-            if published := PAPER.get(run.config.method):
-                axes.axhline(published.final.mean, color=color, linestyle=(0, (5, 4)), linewidth=1.2)
+            if reference := run.config.reference:
+                axes.axhline(reference.final.mean, color=color, linestyle=REFERENCE_DASHES, linewidth=1.2)
         axes.set_title(title, loc="left")
         axes.set_xlabel(iterations_label(runs))
         axes.set_xlim(left=0)
@@ -95,8 +113,7 @@ def curriculum_curves(panels: Mapping[str, Sequence[Run]]) -> Figure:
     caption = f"{SPREAD_LABELS['standard-error']}, {seeds_text([run for runs in panels.values() for run in runs])}"
     figure.suptitle(caption, x=0.01, ha="left", color=NEUTRAL, fontsize=10)
     handles = [curves[curriculum] for curriculum in ALL_CURRICULA if curriculum in curves]
-    handles.append(
-        Line2D([], [], color=NEUTRAL, linestyle=(0, (5, 4)), linewidth=1.2, label="the paper's final return")
-    )
+    look: dict[str, Any] = {"color": NEUTRAL, "linestyle": REFERENCE_DASHES, "linewidth": 1.2}
+    handles.append(Line2D([], [], label="the paper's final return", **look))
     legend_below(figure, handles)
     return figure

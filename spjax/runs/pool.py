@@ -1,19 +1,21 @@
 """Seeds of one experiment that were trained in several run folders, as one run."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spjax.analysis.run import Frozen, Run, RunConfig, Summary
+from spjax.runs.read import Run
+from spjax.runs.schema import Frozen, RunRecord, Summary
 
 
 def pool(runs: Sequence[Run]) -> Run:
-    """Returns one run with the lanes of all, in the given order; wall and compile seconds are added up.
+    """Returns one run with the lanes of all, in the given order; seconds are added up.
 
-    What the folders say differently about commit, command, device and time of creation is joined by "; "; versions that
-    differ are None.
+    What the folders say differently about commit, command, device and time of creation is joined by
+    "; "; versions that differ are None.
 
     Raises:
         ValueError: the runs are different experiments, or a seed is in two of them.
@@ -26,9 +28,8 @@ def pool(runs: Sequence[Run]) -> Run:
     lanes = [lane for run in runs for lane in run.config.lanes]
     twice = sorted({lane.seed for lane in lanes if lanes.count(lane) > 1})
     if twice:
-        raise ValueError(
-            f"each seed may be pooled once, got {twice} twice in {', '.join(str(run.path) for run in runs)}"
-        )
+        folders = ", ".join(str(run.path) for run in runs)
+        raise ValueError(f"each seed may be pooled once, got {twice} twice in {folders}")
     offsets = [sum(len(run.config.lanes) for run in runs[:index]) for index in range(len(runs))]
     return Run(
         path=first.path,
@@ -42,34 +43,44 @@ def pool(runs: Sequence[Run]) -> Run:
 
 def _check_same_experiment(first: Run, other: Run) -> None:
     a, b = _experiment(first.config), _experiment(other.config)
-    different = [field.name for field in dataclasses.fields(a) if getattr(a, field.name) != getattr(b, field.name)]
+    names = {field.name for field in dataclasses.fields(a) if field.compare}
+    if a.format_version != b.format_version:
+        names.remove("settings")  # which the formats spell in different ways
+    different = sorted(name for name in names if getattr(a, name) != getattr(b, name))
     if different:
-        raise ValueError(f"{first.path} and {other.path} differ in {', '.join(different)}, so they cannot be pooled")
+        both, what = f"{first.path} and {other.path}", ", ".join(different)
+        raise ValueError(f"{both} differ in {what}, so they cannot be pooled")
 
 
-def _experiment(config: RunConfig) -> RunConfig:
-    """Returns the configuration without what may differ from one folder of an experiment to the next."""
-    return dataclasses.replace(config, lanes=(), versions={}, device=None, commit=None, command=None, created=None)
+def _experiment(config: RunRecord) -> RunRecord:
+    """Returns the configuration without what may differ between folders of one experiment."""
+    nowhere: dict[str, Any] = dict.fromkeys(("device", "commit", "command", "created"))
+    return dataclasses.replace(config, seeds=(), lanes=(), versions={}, **nowhere)
 
 
-def _joined_config(runs: Sequence[Run]) -> RunConfig:
+def _joined_config(runs: Sequence[Run]) -> RunRecord:
     configs = [run.config for run in runs]
-    versions = {
-        name: version if all(config.versions.get(name) == version for config in configs) else None
-        for name, version in configs[0].versions.items()
-    }
     return dataclasses.replace(
         configs[0],
+        seeds=tuple(seed for config in configs for seed in config.seeds),
         lanes=tuple(lane for config in configs for lane in config.lanes),
-        versions=versions,
-        device=_joined_text(config.device for config in configs),
-        commit=_joined_text(config.commit for config in configs),
-        command=_joined_text(config.command for config in configs),
-        created=_joined_text(config.created for config in configs),
+        versions=joined_versions([config.versions for config in configs]),
+        device=joined_text(config.device for config in configs),
+        commit=joined_text(config.commit for config in configs),
+        command=joined_text(config.command for config in configs),
+        created=joined_text(config.created for config in configs),
     )
 
 
-def _joined_text(texts: Iterable[str | None]) -> str | None:
+def joined_versions(versions: Sequence[Mapping[str, str | None]]) -> dict[str, str | None]:
+    """Returns the versions that are the same everywhere, None for one that is not."""
+    return {
+        name: version if all(other.get(name) == version for other in versions) else None
+        for name, version in versions[0].items()
+    }
+
+
+def joined_text(texts: Iterable[str | None]) -> str | None:
     """Returns the different ones; None if one is unknown."""
     found = list(dict.fromkeys(texts))
     return None if None in found else "; ".join(text for text in found if text is not None)
@@ -81,8 +92,8 @@ def _joined_summary(runs: Sequence[Run], offsets: Sequence[int]) -> Summary | No
         return None
     return Summary(
         finished=all(summary.finished for summary in summaries),
-        wall_seconds=_total(summary.wall_seconds for summary in summaries),
-        compile_seconds=_total(summary.compile_seconds for summary in summaries),
+        wall_seconds=total(summary.wall_seconds for summary in summaries),
+        compile_seconds=total(summary.compile_seconds for summary in summaries),
         frozen=tuple(
             Frozen(lane.lane + offset, lane.seed, lane.iteration)
             for summary, offset in zip(summaries, offsets, strict=True)
@@ -91,7 +102,8 @@ def _joined_summary(runs: Sequence[Run], offsets: Sequence[int]) -> Summary | No
     )
 
 
-def _total(seconds: Iterable[float | None]) -> float | None:
+def total(seconds: Iterable[float | None]) -> float | None:
+    """Returns the sum; None if one is unknown."""
     known = list(seconds)
     return None if None in known else sum(value for value in known if value is not None)
 
@@ -103,4 +115,6 @@ def _joined_table(tables: Sequence[pa.Table | None], offsets: Sequence[int]) -> 
         for table, offset in zip(tables, offsets, strict=True)
         if table is not None
     ]
-    return pa.concat_tables(renumbered, promote_options="permissive") if len(renumbered) == len(tables) else None
+    if len(renumbered) < len(tables):
+        return None
+    return pa.concat_tables(renumbered, promote_options="permissive")

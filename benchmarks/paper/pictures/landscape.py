@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from spjax.analysis import statistics
 from spjax.analysis.snapshots import WALL_LOOK
-from spjax.analysis.style import MARK, PALETTE, axis_label, styled
+from spjax.analysis.style import MARK, PALETTE, styled
+from spjax.analysis.text import axis_label
 
 
 @dataclass(frozen=True)

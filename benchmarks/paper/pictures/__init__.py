@@ -1,0 +1,1 @@
+"""The pictures that only the paper needs."""

@@ -1,0 +1,127 @@
+"""The run folder: all that is needed to resume, evaluate, plot and render a run in a fresh process.
+
+    config.json          the resolved configuration, versions, device: `RunRecord`
+    metrics/             Parquet parts, one row a lane and iteration
+    evaluation/          Parquet parts, one row a lane and evaluated iteration
+    checkpoints/         the whole state, the newest two
+    trajectories.parquet episodes of the final policies on the target
+    summary.json         times and frozen lanes, once the run has ended: `Summary`
+
+A part is named by its last iteration.
+"""
+
+import dataclasses
+import fcntl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spjax.runs import files
+from spjax.runs.schema import Lane, RunRecord, Summary
+
+CONFIG = "config.json"
+SUMMARY = "summary.json"
+METRICS = "metrics"
+EVALUATION = "evaluation"
+CHECKPOINTS = "checkpoints"
+TRAJECTORIES = "trajectories.parquet"
+
+
+def part(folder: Path, kind: str, iteration: int) -> Path:
+    """Returns the file of a part, `METRICS` or `EVALUATION`, that ends with this iteration."""
+    return folder / kind / f"{iteration:06d}.parquet"
+
+
+def parts(folder: Path, kind: str) -> list[Path]:
+    """Returns the parts in order; temporary files do not count."""
+    return sorted(file for file in (folder / kind).glob("*.parquet") if file.stem.isdecimal())
+
+
+def last_iteration(folder: Path) -> int:
+    """Returns the iteration of the newest evaluation, 0 before there is one."""
+    return max((int(file.stem) for file in parts(folder, EVALUATION)), default=0)
+
+
+def write_record(folder: Path, record: RunRecord) -> None:
+    """Writes config.json, the first file of a run."""
+    files.write_json(folder / CONFIG, record.to_json())
+
+
+def write_summary(folder: Path, summary: Summary) -> None:
+    """Writes summary.json, the last file of a run."""
+    files.write_json(folder / SUMMARY, dataclasses.asdict(summary))
+
+
+def is_finished(folder: Path) -> bool:
+    """Says whether the run has ended."""
+    return (folder / SUMMARY).is_file()
+
+
+def check_free(folder: Path) -> None:
+    """Checks that a run may begin here; a process killed before its first file leaves nothing that counts.
+
+    Raises:
+        ValueError: there is something else.
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir() or any(file.name[0] != "." for file in folder.iterdir()):
+        raise ValueError(f"{folder} exists already; resume it, or choose another folder")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds the run folder for this process.
+
+    Raises:
+        ValueError: another process is training in it.
+    """
+    with open(folder / ".lock", "w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"another process is training in {folder}") from None
+        yield
+
+
+def discard_after(folder: Path, iteration: int) -> None:
+    """Removes what a killed process left: parts after its last checkpoint, and half-written files."""
+    written = [*parts(folder, METRICS), *parts(folder, EVALUATION)]
+    newer = [file for file in written if int(file.stem) > iteration]
+    for file in [*newer, *folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")]:
+        file.unlink()
+
+
+def lane_columns(lanes: Sequence[Lane], repeats: int) -> dict[str, Any]:
+    """Returns the columns that say which run a row belongs to; `repeats` rows a lane."""
+    columns: dict[str, Any] = {
+        "lane": np.repeat(np.arange(len(lanes), dtype=np.int32), repeats),
+        "seed": np.repeat(np.asarray([lane.seed for lane in lanes], np.int64), repeats),
+    }
+    for name in lanes[0].settings:
+        values = [lane.settings[name] for lane in lanes for _ in range(repeats)]
+        columns[name] = pa.array([list(v) if isinstance(v, tuple) else v for v in values])
+    return columns
+
+
+def tidy(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """Returns a column for each leaf [lane, iteration, ...] of metrics, named by the path of its fields."""
+    columns: dict[str, Any] = {}
+    for field in dataclasses.fields(tree):
+        value = getattr(tree, field.name)
+        if dataclasses.is_dataclass(value):
+            columns.update(tidy(value, f"{prefix}{field.name}."))
+        elif value is not None:
+            columns[prefix + field.name] = column(value)
+    return columns
+
+
+def column(values: np.ndarray) -> pa.Array | np.ndarray:
+    """Returns a column of [lane, iteration, ...]: numbers, or lists where there are more axes."""
+    if values.ndim == 2:
+        return values.reshape(-1)
+    return pa.array(list(values.reshape(values.shape[0] * values.shape[1], -1)))
