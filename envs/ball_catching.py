@@ -59,10 +59,6 @@ class BallCatching(Env):
         """Those of the physics engine."""
         return self._physics.compiler_options
 
-    def share_cores(self, count: int) -> None:
-        """Leaves an equal part of the cores to each of that many programs."""
-        self._physics.share_cores(count)
-
     def __post_init__(self) -> None:
         if self.normal not in ("third-row", "axis"):
             raise ValueError(f"env.normal must be third-row or axis, got {self.normal!r}")

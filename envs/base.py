@@ -52,9 +52,6 @@ class Task(abc.ABC):
         """Options for ``jax.jit`` that programs around this task need to be fast."""
         return {}
 
-    def share_cores(self, count: int) -> None:  # noqa: B027  most tasks have nothing to share
-        """Prepares for that many programs around this task to run at the same time, each on a core of its own."""
-
     @abc.abstractmethod
     def scenery(self, context: tuple[float, ...]) -> list[list[tuple[float, float]]]:
         """Returns the polylines (walls) that pictures of trajectories show for one context."""

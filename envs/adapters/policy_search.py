@@ -57,10 +57,6 @@ class PolicySearch(EpisodicTask):
         """As of the step-based task."""
         return self.env.compiler_options
 
-    def share_cores(self, count: int) -> None:
-        """Leaves an equal part of the cores to each of that many programs."""
-        self.env.share_cores(count)
-
     @property
     def name(self) -> str:  # type: ignore[override]
         """The registered name of the step-based task."""

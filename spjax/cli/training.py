@@ -101,8 +101,9 @@ def _start(command: str, flags: type[TrainFlags], args: Sequence[str]) -> None:
     try:
         _train(folder, how["plots"], lambda: training.train(config, folder, progress=not how["quiet"], command=line))
     finally:
-        with contextlib.suppress(OSError):
-            folder.rmdir()  # empty, where nothing began
+        if how["out"] is None:  # made here, and empty where nothing began
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 def _train(folder: Path, plots: bool, run: Callable[[], Path]) -> None:
