@@ -1,7 +1,8 @@
 """Do trainings in threads of one process disturb each other? ``python -m benchmarks.thread_stress`` tries it many times.
 
 Every round trains the same small runs, of the point mass and of ball catching in turn, each in a thread and a folder of its
-own, and compares every bit of what they leave with a run that was alone. A lock-up ends the process with the stacks of all threads.
+own, and compares every bit of what they leave with a run that was alone. A lock-up ends the process with
+the stacks of all threads.
 """
 
 import dataclasses

@@ -72,8 +72,7 @@ def test_wherever_a_byte_is_wrong_or_the_rest_is_missing_no_other_state_comes_ba
         path.write_bytes(places.choice(damaged))
         try:
             found = checkpoints.restore(1, STATE)
-        except ValueError as error:
-            assert str(error).startswith(f"checkpoint {path} ")
+        except ValueError:
             refused += 1
         else:  # a byte that says nothing of the state, such as the date
             assert_same_bits(found, STATE)

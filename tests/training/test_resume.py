@@ -195,7 +195,7 @@ def test_results_without_a_readable_checkpoint_are_kept_and_not_trained_over(fin
     (copy / "checkpoints" / "000006").mkdir(parents=True)  # as an earlier version wrote them
     (copy / "summary.json").unlink()
     before = sorted(copy.rglob("*.parquet"))
-    with pytest.raises(ValueError, match="has no checkpoint that this spjax reads; train again in another folder$"):
+    with pytest.raises(ValueError, match=r"has no checkpoint that this spjax reads; train again in another folder$"):
         spjax.resume(copy, progress=False)
     assert sorted(copy.rglob("*.parquet")) == before
 
