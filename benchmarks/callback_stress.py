@@ -36,7 +36,6 @@ def main(rollouts: int = 1000, slots: int = 800, steps: int = 2) -> None:
 
     for num_lanes in (1, 2 * num_cores()):
         layout = Calls(num_lanes)
-        physics.share_cores(layout.workers[0])
         keys = jax.random.split(jax.random.key(0), num_lanes)
         lanes = layout.to_devices(jax.vmap(lambda key: thrown_balls(physics, key, slots))(keys))
         name = f"{count(num_lanes, 'lane')} on {count(*layout.workers)}"

@@ -70,9 +70,6 @@ class BallCatching(Env):
         """Those of the physics engine."""
         return self._physics.compiler_options
 
-    def share_cores(self, count: int) -> None:
-        """Leaves an equal part of the cores to each of that many programs."""
-        self._physics.share_cores(count)
 
     def reset(self, key: Array, context: Float[Array, " dim"]) -> EnvState:
         """Returns the arm near its home posture and the ball at the start of its flight."""

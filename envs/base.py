@@ -116,9 +116,6 @@ class Task(Part, abc.ABC):
         """Options for ``jax.jit`` that programs around this task need to be fast."""
         return {}
 
-    def share_cores(self, count: int) -> None:  # noqa: B027  most tasks have nothing to share
-        """Prepares for that many programs around this task to run at the same time, each on a core of its own."""
-
     @abc.abstractmethod
     def trace(self, state: EnvState) -> Float[Array, "2"]:
         """Returns the point of the plane that pictures of trajectories show."""

@@ -56,10 +56,6 @@ class PolicySearch(EpisodicTask):
         """As of the step-based task."""
         return self.of.compiler_options
 
-    def share_cores(self, count: int) -> None:
-        """Leaves an equal part of the cores to each of that many programs."""
-        self.of.share_cores(count)
-
     @property
     def horizon(self) -> int:
         """Control steps of an episode at most."""

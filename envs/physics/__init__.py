@@ -4,8 +4,12 @@ import functools
 
 import jax
 
-from spjax.envs.physics.base import Physics, PhysicsState
-from spjax.envs.physics.scene import Contact, Field, Scene, compile_scene
+from spjax.envs.physics.headless import import_mujoco
+
+import_mujoco()  # before the modules below do
+
+from spjax.envs.physics.base import Physics, PhysicsState  # noqa: E402
+from spjax.envs.physics.scene import Contact, Field, Scene, compile_scene  # noqa: E402
 
 __all__ = ["ENGINES", "Contact", "Field", "Physics", "PhysicsState", "Scene", "make"]
 

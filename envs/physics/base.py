@@ -50,9 +50,6 @@ class Physics(abc.ABC):
         """Options for ``jax.jit`` that programs around this engine need to be fast."""
         return {}
 
-    def share_cores(self, count: int) -> None:  # noqa: B027  only an engine outside JAX has cores to share
-        """Leaves an equal part of the cores to each of that many programs that run at the same time."""
-
     def reset(
         self,
         qpos: Float[Array, " nq"],

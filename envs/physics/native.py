@@ -19,7 +19,7 @@ import mujoco.batch
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from spjax.cores import num_cores
+from spjax.cores import share_of_cores
 from spjax.envs.physics.base import LIMIT, Advanced, Physics
 from spjax.envs.physics.scene import CompiledScene
 
@@ -43,10 +43,6 @@ class Native(Physics):
     def __post_init__(self) -> None:
         _silence_warnings()
         object.__setattr__(self, "pool", Pool(self.compiled))
-
-    def share_cores(self, count: int) -> None:
-        """Leaves an equal part of the cores to each of that many programs that run at the same time."""
-        self.pool.num_threads = max(1, num_cores() // count)
 
     def _advance(
         self,
@@ -87,7 +83,6 @@ class Pool:
     """
 
     def __init__(self, compiled: CompiledScene) -> None:
-        self.num_threads = num_cores()  # of a batch at most
         self._compiled = compiled
         self._lock = threading.Lock()
         self._idle: dict[tuple[int, int], list[Simulations]] = {}  # by instances and threads
@@ -107,7 +102,7 @@ class Pool:
     @contextlib.contextmanager
     def _lent(self, count: int) -> "Iterator[Simulations]":
         with self._lock:
-            threads = max(1, min(self.num_threads, count // _WORTH_A_THREAD))
+            threads = max(1, min(share_of_cores(), count // _WORTH_A_THREAD))
             idle = self._idle.setdefault((count, threads), [])
             simulations = idle.pop() if idle else None
         if simulations is None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import spjax
 from spjax.cli.errors import Failure, UsageError, describe
+from spjax.cli.terminal import replace_missing_characters
 
 HELP = """\
 spjax: self-paced curricula for reinforcement learning, jitted end to end.
@@ -43,12 +44,19 @@ _COMMANDS = {  # by the function that runs it
 
 def main(args: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit code; `args` are those of the process where None."""
+    replace_missing_characters()
     try:
         _run(list(sys.argv[1:] if args is None else args))
+    except UnicodeError as error:  # a ValueError, which nobody typed
+        return _complain(f"text that cannot be read or written: {error}", 1)
     except (UsageError, ValueError) as error:
         return _complain(error, 2)
     except Failure as error:
         return _complain(error, 1)
+    except (AssertionError, RuntimeError):
+        if (problem := _no_device()) is None:
+            raise
+        return _complain(problem, 1)
     except OSError as error:
         return _complain(describe(error), 1)
     except KeyboardInterrupt:
@@ -70,22 +78,20 @@ def _run(args: list[str]) -> None:
 
         raise UsageError(f"unknown command {args[0]!r}; {suggest(args[0], _COMMANDS, 'see spjax --help')}")
     else:
-        _import_mujoco()
         module, _, function = _COMMANDS[args[0]].partition(":")
         getattr(importlib.import_module(module), function)(args[1:])
 
 
-def _import_mujoco() -> None:
-    """Imports MuJoCo without the OpenGL that MUJOCO_GL names: where that one fails, MuJoCo cannot be imported.
+def _no_device() -> str | None:
+    """Returns one sentence where JAX finds nothing to compute on; None where that is not what went wrong."""
+    import jax
 
-    Only rendering needs OpenGL, and does so in a process of its own.
-    """
-    chosen = os.environ.get("MUJOCO_GL")
-    os.environ["MUJOCO_GL"] = "disabled"
-    importlib.import_module("mujoco")
-    del os.environ["MUJOCO_GL"]
-    if chosen is not None:
-        os.environ["MUJOCO_GL"] = chosen
+    try:
+        jax.devices()
+    except (AssertionError, RuntimeError):
+        chosen = os.environ.get("JAX_PLATFORMS", "")
+        return f"JAX finds no device for JAX_PLATFORMS={chosen} on this machine; unset it to compute on what there is"
+    return None
 
 
 def _complain(what: object, code: int) -> int:

@@ -1,6 +1,7 @@
 """Compiled programs are kept on disk, so that the same experiment starts at once the next time."""
 
 import os
+import sys
 from pathlib import Path
 
 import jax
@@ -9,14 +10,26 @@ import jax
 def keep_compiled_programs() -> None:
     """Turns on JAX's persistent compilation cache, in $JAX_COMPILATION_CACHE_DIR or the user's cache folder.
 
-    A folder that cannot be written turns it off.
+    Where there is no such folder, or it cannot be written, nothing is kept, which one line says.
     """
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     chosen = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
-    folder = Path(chosen or home / "spjax" / "jax")
     try:
+        folder = Path(chosen) if chosen else _user_cache() / "spjax" / "jax"
         folder.mkdir(parents=True, exist_ok=True)
-        writable = os.access(folder, os.W_OK | os.X_OK)
-    except OSError:
-        writable = False
-    jax.config.update("jax_compilation_cache_dir", str(folder) if writable else None)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(f"{folder} cannot be written")
+    except (OSError, RuntimeError) as error:
+        print(f"compiled programs are not kept for the next time: {error}", file=sys.stderr)
+        jax.config.update("jax_compilation_cache_dir", None)
+    else:
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+
+
+def _user_cache() -> Path:
+    """Returns the user's cache folder.
+
+    Raises:
+        RuntimeError: the user has no home, as in a container that runs under a number without a name.
+    """
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    return Path(chosen) if chosen else Path.home() / ".cache"

@@ -4,11 +4,10 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from spjax.cli.flags import Group, parse
-from spjax.cli.report import draw, say
+from spjax.cli.terminal import console
 
 RUNS = Path("runs")
 
@@ -28,21 +27,22 @@ class ListFlags:
 def plot(args: Sequence[str]) -> None:
     """Draws the pictures of runs."""
     values = parse("plot", "Draw the pictures of runs into their folders.", [Group("", PlotFlags)], args)[""]
+    from spjax.cli.report import draw  # which needs all that analysis does
+
     for folder in values["folders"]:
-        draw(Console(), folder)
+        draw(console(), folder)
 
 
 def show(args: Sequence[str]) -> None:
     """Prints what can be trained, and what was trained below runs/."""
     about = "Print environments, agents, teachers, experiments, and the runs below runs/."
     parse("list", about, [Group("", ListFlags)], args)
-    console = Console()
+    terminal = console()
     for table in (_environments(), _parts()):
-        console.print(table)
-    say(console, "experiments")
-    for line in _presets():
-        say(console, line)
-    console.print(_runs())
+        terminal.print(table)
+    for line in ("experiments", *_presets()):
+        terminal.print(line, soft_wrap=True)
+    terminal.print(_runs())
 
 
 def _environments() -> Table:

@@ -127,15 +127,14 @@ def _start(command: str, flags: type[TrainFlags], args: Sequence[str]) -> None:
         raise UsageError(f"{command} needs a task first: {' or '.join(catalogue.names('task'))}")
     config, how = _configure(command, shown, flags, name, args)
     config.check()
-    free = how["out"] is None
     folder = how["out"] or _free_folder(config)
     line = shlex.join(["spjax", command, name, *args])
     try:
         _train(folder, how["plots"], lambda: training.train(config, folder, progress=not how["quiet"], command=line))
     finally:
-        if free:
+        if how["out"] is None:  # made here, and empty where nothing began
             with contextlib.suppress(OSError):
-                folder.rmdir()  # empty, where nothing began
+                folder.rmdir()
 
 
 def _train(folder: Path, plots: bool, run: Callable[[], Path]) -> None:

@@ -75,17 +75,22 @@ def check_free(folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the run folder for this process.
+    """Holds the run folder for this process; leaves no lock file where no run has begun.
 
     Raises:
         ValueError: another process is training in it.
     """
-    with open(folder / ".lock", "w") as handle:
+    path = folder / ".lock"
+    with open(path, "w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ValueError(f"another process is training in {folder}") from None
-        yield
+        try:
+            yield
+        finally:
+            if not (folder / CONFIG).exists():
+                path.unlink(missing_ok=True)
 
 
 def discard_after(folder: Path, iteration: int) -> None:

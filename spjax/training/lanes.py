@@ -7,7 +7,7 @@ in the cache, and no core waits before the last lane; measured, that is as fast 
 
 import abc
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from spjax.cores import num_cores
+from spjax.cores import num_cores, working
 
 Lanes = Any  # a pytree of every lane on the devices, all in a tuple (`Calls`) or in one with the lane axis first (`Vmapped`)
 Compiled = Callable[..., Lanes]
@@ -91,13 +91,15 @@ class Calls(Layout):
 
     def compile(self, function: Callable[..., Any], lanes: tuple[Lanes, ...], *shared: Any, **options: Any) -> Compiled:
         """Compiles for one lane."""
-        compiled = jax.jit(function, **options).lower(*(argument[0] for argument in lanes), *shared).compile()
+        compiled = _compiled(function, options, *(argument[0] for argument in lanes), *shared)
 
         def call(*arguments: Any) -> Lanes:
             each, shared = zip(*arguments[: len(lanes)], strict=True), arguments[len(lanes) :]
-            threads = ThreadPoolExecutor(self.workers[0])
+            num_threads, _ = self.workers
+            threads = ThreadPoolExecutor(num_threads)
             try:
-                return tuple(threads.map(lambda lane: jax.block_until_ready(compiled(*lane, *shared)), each))
+                with working(num_threads):
+                    return tuple(threads.map(lambda lane: jax.block_until_ready(compiled(*lane, *shared)), each))
             finally:  # after Ctrl-C, lanes that run cannot be stopped and nobody waits for them
                 threads.shutdown(wait=False, cancel_futures=True)
 
@@ -142,7 +144,7 @@ class Vmapped(Layout):
             mesh, specs = self._sharding.mesh, self._sharding.spec
             return jax.shard_map(vmapped, mesh=mesh, in_specs=specs, out_specs=specs, check_vma=False)(*each)
 
-        return jax.jit(on_all, **options).lower(*lanes, *shared).compile()
+        return _compiled(on_all, options, *lanes, *shared)
 
     @property
     def _padded(self) -> int:
@@ -152,3 +154,13 @@ class Vmapped(Layout):
     @property
     def _sharding(self) -> NamedSharding:
         return NamedSharding(Mesh(np.asarray(jax.devices()[: self.workers[0]]), ("lanes",)), P("lanes"))
+
+
+def _compiled(function: Callable[..., Any], options: Mapping[str, Any], *arguments: Any) -> Compiled:
+    """Returns the compiled function, in single precision whatever JAX_ENABLE_X64 says.
+
+    What needs more asks for it itself, see `spjax.solvers.precision`.
+    """
+    with jax.enable_x64(False):
+        lowered = jax.jit(function, **options).lower(*arguments)
+    return lowered.compile()

@@ -41,9 +41,9 @@ class Program:
         """Returns the program for experiments with a leading lane axis, in the layout of this platform or another one."""
         layout = layout or (Calls if jax.default_backend() == "cpu" else Vmapped)
         placed = layout(jax.tree.leaves(experiments)[0].shape[0])
-        experiments.task.share_cores(placed.workers[0])
         lane = jax.tree.map(lambda leaf: leaf[0], experiments)
-        state = jax.eval_shape(_init, lane, jax.ShapeDtypeStruct((), jnp.uint32))
+        with jax.enable_x64(False):  # as in `Layout.compile`
+            state = jax.eval_shape(_init, lane, jax.ShapeDtypeStruct((), jnp.uint32))
         return cls(placed, placed.to_devices(experiments), experiments.task.compiler_options, state)
 
     def compile(self, length: int) -> tuple["Chunk", float]:

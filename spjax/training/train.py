@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from spjax.runs.schema import Frozen, Summary
 from spjax.training.config import RunConfig
 from spjax.training.experiment import Metrics
 from spjax.training.lanes import Lanes
-from spjax.training.program import Program, Snapshot
+from spjax.training.program import Chunk, Program, Snapshot
 from spjax.training.progress import SweepProgress, count
 from spjax.training.run_folder import read_config, write_config
 from spjax.training.trajectories import trajectories
@@ -42,11 +42,12 @@ def train(config: RunConfig, folder: str | Path, *, progress: bool = True, comma
     config.check()
     layout.check_free(folder)
     program = Program.of(config.experiments())
-    folder.mkdir(parents=True, exist_ok=True)
-    with layout.locked(folder):
-        layout.check_free(folder)
+    with _claimed(folder), _shown(config, 0, progress) as bar, _first_interrupt() as interrupted:
+        writer = _Writer(folder, config)
+        chunk = writer.compile(program, bar)
         write_config(folder, config, command)
-        _run(config, program, folder, progress)
+        states = writer.begin(chunk)
+        _run(chunk, writer, states, bar, interrupted)
     return folder
 
 
@@ -70,7 +71,13 @@ def resume(folder: str | Path, *, progress: bool = True, accept_changes: bool = 
     if not layout.is_finished(folder):
         program = Program.of(config.experiments())
         with layout.locked(folder):
-            _run(config, program, folder, progress)
+            writer = _Writer(folder, config)
+            states = writer.restore(program)
+            with _shown(config, writer.iteration, progress) as bar, _first_interrupt() as interrupted:
+                chunk = writer.compile(program, bar)
+                if states is None:
+                    states = writer.begin(chunk)
+                _run(chunk, writer, states, bar, interrupted)
     return folder
 
 
@@ -83,9 +90,7 @@ def restore(folder: str | Path, accept_changes: bool = False) -> tuple[RunConfig
     folder = Path(folder)
     config = read_config(folder, accept_changes)
     program = Program.of(config.experiments())
-    checkpoints = Checkpoints(folder / layout.CHECKPOINTS)
-    state = _newest(checkpoints, program)
-    checkpoints.close()
+    state = _newest(Checkpoints(folder / layout.CHECKPOINTS), program)
     if state is None:
         if layout.is_finished(folder):
             raise ValueError(f"{folder} is finished but has no checkpoints, which its policies would be in")
@@ -93,47 +98,39 @@ def restore(folder: str | Path, accept_changes: bool = False) -> tuple[RunConfig
     return config, program, state
 
 
-def _run(config: RunConfig, program: Program, folder: Path, progress: bool) -> None:
-    """Trains from where the folder stops to the end; the caller holds the folder."""
-    with _first_interrupt() as interrupted:
-        writer = _Writer(folder, config)
-        states = writer.restore(program)
-        with SweepProgress(config.num_iterations, writer.iteration, Console(), progress) as bar:
-            bar.note(f"{count(len(config.lanes()), 'run')} on {count(*program.layout.workers)}; compiling")
-            try:
-                states = _loop(config, program, writer, states, bar, interrupted)
-            finally:
-                writer.close()
-            writer.finish(program, states)
-        if interrupted.is_set():  # what comes after the run, such as the next one, should not start
-            raise Interrupted(f"{folder} is finished")
+@contextmanager
+def _claimed(folder: Path) -> Iterator[None]:
+    """Holds the folder of a new run; a folder that was made for a run that never began goes again."""
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with layout.locked(folder):
+            layout.check_free(folder)
+            yield
+    finally:
+        if made:
+            with suppress(OSError):  # not empty: a run
+                folder.rmdir()
 
 
-def _loop(
-    config: RunConfig,
-    program: Program,
-    writer: "_Writer",
-    states: Lanes | None,
-    bar: SweepProgress,
-    interrupted: threading.Event,
-) -> Lanes:
-    """Runs what is left of the run and returns the final states."""
-    chunk, writer.compile_seconds = program.compile(min(config.evaluate_every, config.num_iterations))
-    bar.note(f"compiled in {writer.compile_seconds:.0f} s")
-    if states is None:
-        states = program.init([lane.seed for lane in config.lanes()])
-        states, _, snapshot = chunk(states, 0)
-        writer.evaluation(0, snapshot)
-        writer.save(0, program, states)
-    while writer.iteration < config.num_iterations:
-        length = min(config.evaluate_every, config.num_iterations - writer.iteration)
+def _shown(config: RunConfig, start: int, progress: bool) -> SweepProgress:
+    return SweepProgress(config.num_iterations, start, Console(), progress)
+
+
+def _run(chunk: Chunk, writer: "_Writer", states: Lanes, bar: SweepProgress, interrupted: threading.Event) -> None:
+    """Trains from these states to the end; the caller holds the folder."""
+    num_iterations, evaluate_every = writer.config.num_iterations, writer.config.evaluate_every
+    while writer.iteration < num_iterations:
+        length = min(evaluate_every, num_iterations - writer.iteration)
         states, metrics, snapshot = chunk(states, length)
         writer.chunk(writer.iteration + length, metrics, snapshot)
-        writer.save(writer.iteration + length, program, states)
+        writer.save(writer.iteration + length, chunk.program, states)
         bar.update(writer.iteration, metrics, snapshot)
-        if interrupted.is_set() and writer.iteration < config.num_iterations:
+        if interrupted.is_set() and writer.iteration < num_iterations:
             raise Interrupted(f"stopped at iteration {writer.iteration}; continue with: spjax resume {writer.folder}")
-    return states
+    writer.finish(chunk.program, states)
+    if interrupted.is_set():  # what comes after the run, such as the next one, should not start
+        raise Interrupted(f"{writer.folder} is finished")
 
 
 def _newest(checkpoints: Checkpoints, program: Program) -> Lanes | None:
@@ -154,22 +151,43 @@ class _Writer:
 
     def __init__(self, folder: Path, config: RunConfig) -> None:
         self.folder = folder
+        self.config = config
         self.iteration = 0  # with a checkpoint
-        self.compile_seconds = 0.0
-        self._config = config
+        self._compile_seconds = 0.0
         self._lanes = config.lanes()
         self._checkpoints = Checkpoints(folder / layout.CHECKPOINTS)
         self._start = time.perf_counter()
         self._resumed = False
 
     def restore(self, program: Program) -> Lanes | None:
-        """Returns the states to go on from, and removes what was written after them."""
+        """Returns the states to go on from, None where there are none yet, and removes what was written after them.
+
+        Raises:
+            ValueError: checkpoints are there or were there, and none can be read.
+        """
         states = _newest(self._checkpoints, program)
+        if states is None and any((self.folder / "metrics").glob("*.parquet")):
+            raise ValueError(f"{self.folder} has no checkpoint that this spjax reads; train again in another folder")
         self._resumed = states is not None
         self.iteration = -1 if states is None else program.iteration(states)
         layout.discard_after(self.folder, self.iteration)
         self._checkpoints.discard_after(self.iteration)
         self.iteration = max(self.iteration, 0)
+        return states
+
+    def compile(self, program: Program, bar: SweepProgress) -> Chunk:
+        """Returns the compiled iterations between two evaluations."""
+        bar.note(f"{count(len(self._lanes), 'run')} on {count(*program.layout.workers)}; compiling")
+        chunk, self._compile_seconds = program.compile(min(self.config.evaluate_every, self.config.num_iterations))
+        bar.note(f"compiled in {self._compile_seconds:.0f} s")
+        return chunk
+
+    def begin(self, chunk: Chunk) -> Lanes:
+        """Returns the states before the first iteration, evaluated and saved."""
+        states = chunk.program.init([lane.seed for lane in self._lanes])
+        states, _, snapshot = chunk(states, 0)
+        self.evaluation(0, snapshot)
+        self.save(0, chunk.program, states)
         return states
 
     def chunk(self, iteration: int, metrics: Metrics, snapshot: Snapshot) -> None:
@@ -181,7 +199,7 @@ class _Writer:
             **layout.tidy(metrics),
         }
         if metrics.environment_steps is None:
-            columns["environment_steps"] = numbers.astype(np.int64) * (self._config.steps_per_iteration or 0)
+            columns["environment_steps"] = numbers.astype(np.int64) * (self.config.steps_per_iteration or 0)
         files.write_table(layout.part(self.folder, layout.METRICS, iteration), pa.table(columns))
         self.evaluation(iteration, snapshot)
 
@@ -210,14 +228,10 @@ class _Writer:
         summary = Summary(
             finished=True,
             wall_seconds=None if self._resumed else round(time.perf_counter() - self._start, 3),
-            compile_seconds=round(self.compile_seconds, 3),
+            compile_seconds=round(self._compile_seconds, 3),
             frozen=tuple(frozen),
         )
         layout.write_summary(self.folder, summary)
-
-    def close(self) -> None:
-        self._checkpoints.wait()
-        self._checkpoints.close()
 
 
 @contextmanager

@@ -25,7 +25,7 @@ def trained_and_resumed(config, tmp_path):
     cut = tmp_path / "cut"
     shutil.copytree(whole, cut)
     (cut / "summary.json").unlink()
-    shutil.rmtree(cut / "checkpoints" / "000004")
+    (cut / "checkpoints" / "000004.npz").unlink()
     for a, b in zip(undisturbed, leaves(spjax.resume(cut, progress=False)), strict=True):
         np.testing.assert_array_equal(a, b)
     return undisturbed

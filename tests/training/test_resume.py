@@ -15,7 +15,6 @@ import time
 
 import jax
 import numpy as np
-import orbax.checkpoint as ocp
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
@@ -26,7 +25,7 @@ from spjax.runs.checkpoint import Checkpoints
 from spjax.runs.folder import check_free, locked
 from spjax.training import progress
 from spjax.training.experiment import Metrics
-from spjax.training.program import Snapshot
+from spjax.training.program import Program, Snapshot
 from spjax.training.progress import SweepProgress
 from spjax.training.train import Interrupted, restore
 from tests.training.conftest import tiny
@@ -90,7 +89,7 @@ def test_a_run_folder_holds_tidy_metrics_and_a_summary(finished):
     summary = json.loads((finished / "summary.json").read_text())
     assert summary["finished"] is True
     assert summary["frozen"] == []
-    assert [path.name for path in sorted((finished / "checkpoints").iterdir())] == ["000004", "000006"]
+    assert [path.name for path in sorted((finished / "checkpoints").iterdir())] == ["000004.npz", "000006.npz"]
 
 
 def test_an_iteration_count_that_evaluations_do_not_divide_is_kept(tmp_path):
@@ -107,9 +106,7 @@ def test_resuming_a_finished_run_leaves_it_as_it_is(finished):
 
 def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
-    for path in (copy / "checkpoints" / "000006").rglob("*"):
-        if path.is_file():
-            path.write_bytes(b"")
+    (copy / "checkpoints" / "000006.npz").write_bytes(b"")
     (copy / "summary.json").unlink()
     spjax.resume(copy, progress=False)
     assert_same_run(finished, copy)
@@ -117,15 +114,13 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(finished, tmp_
 
 def test_a_kill_during_the_first_save_after_a_damaged_checkpoint_loses_nothing_more(finished, tmp_path, monkeypatch):
     copy = shutil.copytree(finished, tmp_path / "copy")
-    for path in (copy / "checkpoints" / "000006").rglob("*"):
-        if path.is_file():
-            path.write_bytes(b"")
+    (copy / "checkpoints" / "000006.npz").write_bytes(b"")
     (copy / "summary.json").unlink()
 
     def killed(*arguments, **options):
         raise OSError("killed")
 
-    monkeypatch.setattr(ocp.StandardCheckpointer, "save", killed)
+    monkeypatch.setattr(np, "savez", killed)
     with pytest.raises(OSError, match="killed"):
         spjax.resume(copy, progress=False)
     assert Checkpoints(copy / "checkpoints").iterations() == [4]
@@ -177,9 +172,34 @@ def test_training_into_a_folder_that_exists_is_refused(finished):
 
 
 def test_a_folder_in_which_another_process_begins_is_left_alone(tmp_path):
-    with locked(tmp_path), pytest.raises(ValueError, match="another process is training in"):
-        spjax.train(tiny(), tmp_path, progress=False)
-    assert [file.name for file in tmp_path.iterdir()] == [".lock"]
+    with run_folder.locked(tmp_path):
+        with pytest.raises(ValueError, match="another process is training in"):
+            spjax.train(tiny(), tmp_path, progress=False)
+        assert [file.name for file in tmp_path.iterdir()] == [".lock"]
+
+
+def test_a_program_that_does_not_compile_claims_no_folder(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+
+    def broken(program, length):
+        raise TypeError("the carry differs")
+
+    monkeypatch.setattr(Program, "compile", broken)
+    for name in ("mine", "new"):
+        with pytest.raises(TypeError, match="the carry differs"):
+            spjax.train(tiny(), tmp_path / name, progress=False)
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine"]
+
+
+def test_results_without_a_readable_checkpoint_are_kept_and_not_trained_over(finished, tmp_path):
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    shutil.rmtree(copy / "checkpoints")
+    (copy / "checkpoints" / "000006").mkdir(parents=True)  # as an earlier version wrote them
+    (copy / "summary.json").unlink()
+    before = sorted(copy.rglob("*.parquet"))
+    with pytest.raises(ValueError, match=r"has no checkpoint that this spjax reads; train again in another folder$"):
+        spjax.resume(copy, progress=False)
+    assert sorted(copy.rglob("*.parquet")) == before
 
 
 def test_what_a_process_left_that_was_killed_before_its_first_file_is_no_run(tmp_path):

@@ -1,0 +1,106 @@
+"""Checkpoints: what is saved comes back, and what is damaged does not."""
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+from flax import struct
+
+from spjax.training.checkpoint import Checkpoints
+
+
+@struct.dataclass
+class State:
+    weights: tuple[np.ndarray, ...]
+    step: np.ndarray
+
+
+STATE = State(
+    weights=(np.arange(6, dtype=np.float32).reshape(2, 3), np.asarray([np.nan, -0.0, np.inf], np.float32)),
+    step=np.asarray([7, 7], np.int32),
+)
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    return Checkpoints(tmp_path / "checkpoints")
+
+
+def assert_same_bits(one, other):
+    for a, b in zip((*one.weights, one.step), (*other.weights, other.step), strict=True):
+        assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+
+
+def test_a_state_comes_back_with_every_bit_dtype_and_shape(checkpoints):
+    checkpoints.save(3, STATE)
+    assert_same_bits(checkpoints.restore(3, STATE), STATE)
+
+
+def test_the_newest_two_stay(checkpoints, tmp_path):
+    assert checkpoints.iterations() == []
+    for iteration in (0, 5, 10, 15):
+        checkpoints.save(iteration, STATE)
+    assert checkpoints.iterations() == [10, 15]
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["000010.npz", "000015.npz"]
+
+
+def test_a_save_that_fails_leaves_the_earlier_ones_and_no_rest(checkpoints, tmp_path, monkeypatch):
+    checkpoints.save(0, STATE)
+    checkpoints.save(5, STATE)
+
+    def fill_the_disk(file, **leaves):
+        file.write(b"half of")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", fill_the_disk)
+    with pytest.raises(OSError, match="No space left on device"):
+        checkpoints.save(10, STATE)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["000000.npz", "000005.npz"]
+
+
+def test_wherever_a_byte_is_wrong_or_the_rest_is_missing_no_other_state_comes_back(checkpoints, tmp_path):
+    checkpoints.save(1, STATE)
+    path = tmp_path / "checkpoints" / "000001.npz"
+    whole = path.read_bytes()
+    places = random.Random(3)
+    refused = 0
+    for _ in range(400):
+        place = places.randrange(len(whole))
+        wrong = bytes([whole[place] ^ places.randrange(1, 256)])
+        damaged = [whole[:place] + wrong + whole[place + 1 :], whole[:place]]
+        path.write_bytes(places.choice(damaged))
+        try:
+            found = checkpoints.restore(1, STATE)
+        except ValueError:
+            refused += 1
+        else:  # a byte that says nothing of the state, such as the date
+            assert_same_bits(found, STATE)
+    assert refused > 200
+
+
+@pytest.mark.parametrize(
+    ("other", "sentence"),
+    [
+        (
+            dataclasses.replace(STATE, step=np.asarray(7, np.int32)),
+            r"step is int32\[2\] and should be int32\[\]",
+        ),
+        (
+            dataclasses.replace(STATE, step=np.asarray([7, 7], np.float32)),
+            r"step is int32\[2\] and should be float32\[2\]",
+        ),
+        (
+            dataclasses.replace(STATE, weights=(*STATE.weights, STATE.step)),
+            r"weights/2 is missing and should be int32\[2\]",
+        ),
+        (
+            dataclasses.replace(STATE, weights=STATE.weights[:1]),
+            r"weights/1 is float32\[3\] and should be missing",
+        ),
+    ],
+)
+def test_a_checkpoint_of_another_program_is_one_sentence(checkpoints, other, sentence):
+    checkpoints.save(2, STATE)
+    with pytest.raises(ValueError, match=f"000002.npz is of another program: {sentence}$"):
+        checkpoints.restore(2, other)
