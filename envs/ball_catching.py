@@ -17,6 +17,7 @@ from spjax.contexts import ContextSpace
 from spjax.envs import ball_catching_scene as scene
 from spjax.envs import physics
 from spjax.envs.base import Env, EnvState, register
+from spjax.envs.vectors import norm
 
 OBSERVATION_LIMIT = 10.0
 ALIVE_REWARD = 0.275  # a control step
@@ -129,7 +130,7 @@ class BallCatching(Env):
         normal = rotation[2] if self.normal == "third-row" else rotation[:, 2]
         velocity = state.qvel[7:]
         if self.unit_velocity:
-            velocity = velocity / jnp.maximum(jnp.linalg.norm(velocity), 1e-6)
+            velocity = velocity / jnp.maximum(norm(velocity), 1e-6)
         return CATCH_REWARD + ALIGNMENT_REWARD * (normal @ velocity) ** 5
 
     @property

@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float
 from spjax.checks import check_at_least
 from spjax.contexts import ContextSpace
 from spjax.envs.base import Env, EnvState, register
+from spjax.envs.vectors import norm
 
 SUBSTEPS = 10
 SUBSTEP_PERIOD = 0.01  # s
@@ -112,7 +113,7 @@ class PointMass(Env):
         physics, crashed = _integrate(state.physics, acceleration, friction, state.context)
 
         time_step = state.time_step + 1
-        distance = jnp.linalg.norm(physics[::2] - jnp.asarray(GOAL, physics.dtype))
+        distance = norm(physics[::2] - jnp.asarray(GOAL, physics.dtype))
         truncated = ~crashed & (time_step >= self.horizon)
         return dataclasses.replace(
             state,
