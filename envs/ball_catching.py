@@ -19,6 +19,7 @@ from spjax.contexts import ContextSpace, Gaussian
 from spjax.envs import ball_catching_scene as scene
 from spjax.envs import physics
 from spjax.envs.base import Env, EnvState
+from spjax.envs.vectors import norm
 from spjax.settings import setting
 
 OBSERVATION_LIMIT = 10.0
@@ -37,7 +38,9 @@ class BallCatching(Env):
 
     normal: Literal["third-row", "axis"] = setting("third-row", static=True, help="of the net, in the reward")
     unit_velocity: bool = setting(True, static=True, help="normalise the ball's velocity in the reward")
-    engine: Literal["native", "mjx", "warp"] | None = setting(None, static=True, help="of the physics; None for the device's own")
+    engine: Literal["native", "mjx", "warp"] | None = setting(
+        None, static=True, help="of the physics; None for the device's own"
+    )
 
     observation_size = 21
     action_lower = tuple(-limit for limit in scene.ACTION_LIMIT)  # rad/s, joints 1, 3, 4, 5, 6
@@ -69,7 +72,6 @@ class BallCatching(Env):
     def compiler_options(self) -> dict[str, bool]:
         """Those of the physics engine."""
         return self._physics.compiler_options
-
 
     def reset(self, key: Array, context: Float[Array, " dim"]) -> EnvState:
         """Returns the arm near its home posture and the ball at the start of its flight."""
@@ -116,7 +118,7 @@ class BallCatching(Env):
         normal = rotation[2] if self.normal == "third-row" else rotation[:, 2]
         velocity = state.qvel[7:]
         if self.unit_velocity:
-            velocity = velocity / jnp.maximum(jnp.linalg.norm(velocity), 1e-6)
+            velocity = velocity / jnp.maximum(norm(velocity), 1e-6)
         return CATCH_REWARD + ALIGNMENT_REWARD * (normal @ velocity) ** 5
 
     @property
@@ -136,4 +138,3 @@ _SCENE = physics.Scene(
     substeps=scene.SUBSTEPS,
     contacts=(physics.Contact(("ball",), ("net",)), physics.Contact(("ball",))),
 )
-

@@ -35,7 +35,9 @@ class EnvState:
     time_step: Int[Array, ""]  # control steps since the reset
 
     @classmethod
-    def start(cls, physics: Any, observation: Float[Array, " observation"], context: Float[Array, " dim"]) -> "EnvState":
+    def start(
+        cls, physics: Any, observation: Float[Array, " observation"], context: Float[Array, " dim"]
+    ) -> "EnvState":
         """Returns the state after a reset."""
         no = jnp.asarray(False)
         return cls(

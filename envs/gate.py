@@ -35,6 +35,8 @@ PERIOD = 0.05  # s
 NUM_STEPS = 100
 SUCCESS_DISTANCE = 0.05  # m
 ACTION_COST = 1e-4
+FLOOR = -100.0  # of the value that the reward is made of
+HOPELESS = (10.0 - FLOOR) / ACTION_COST  # sum of |u|^2 from which the value is below the floor wherever the mass ends
 
 Case = Literal["global", "precision"]
 
@@ -94,7 +96,7 @@ class Gate(EpisodicTask):
         mass, _ = _steer(key, theta, context)
         distance = jnp.hypot(mass.x, mass.y)
         value = 10 * jnp.exp(-jnp.minimum(300.0, distance)) - ACTION_COST * mass.cost
-        reward = 100 + jnp.where(value > -100, value, -100.0)  # an unstable controller may overflow
+        reward = 100 + jnp.where(value > FLOOR, value, FLOOR)  # an unstable controller may overflow
         return Outcome(reward=reward, success=distance < SUCCESS_DISTANCE, length=mass.steps)
 
     def states(self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]) -> EnvState:
@@ -124,8 +126,10 @@ def _steer(
     velocities = jnp.asarray(DRIFT) + NOISE_STD * jax.random.normal(key, (NUM_STEPS, 2), theta.dtype)
 
     def control_step(mass: _Mass, velocity: Float[Array, "2"]) -> tuple[_Mass, Float[Array, "2"]]:
+        hopeless = ~(mass.cost < HOPELESS)  # True for NaN
         passed = mass.passed | (mass.y - WALL < SWITCH_MARGIN)
-        gain_xx, gain_xy, gain_yx, gain_yy, push_x, push_y, goal_x = jnp.where(passed, theta[7:14], theta[:7])
+        controller = _frozen(hopeless, jnp.where(passed, theta[7:14], theta[:7]))
+        gain_xx, gain_xy, gain_yx, gain_yy, push_x, push_y, goal_x = controller
         off_x, off_y = goal_x - mass.x, jnp.where(passed, 0.0, WALL) - mass.y
         action_x = gain_xx * off_x + gain_xy * off_y + push_x
         action_y = gain_yx * off_x + gain_yy * off_y + push_y
@@ -144,9 +148,17 @@ def _steer(
             steps=mass.steps + 1,
         )
         mass = jax.tree.map(lambda new, old: jnp.where(mass.crashed, old, new), after, mass)
-        return mass, jnp.stack([mass.x, mass.y])
+        hopeless = ~(mass.cost < HOPELESS)
+        return jax.tree.map(lambda leaf: _frozen(hopeless, leaf), mass), jnp.stack([mass.x, mass.y])
 
     x, y = jnp.asarray(START, theta.dtype)
     no = jnp.asarray(False)
     return lax.scan(control_step, _Mass(x, y, jnp.zeros_like(x), no, no, jnp.zeros((), jnp.int32)), velocities)
 
+
+def _frozen(hopeless: Bool[Array, ""], value: Array) -> Array:
+    """Returns the value, without a derivative once nothing can raise the reward from its floor.
+
+    Where a controller is unstable, derivatives overflow, and zero times infinity is no gradient.
+    """
+    return jnp.where(hopeless, lax.stop_gradient(value), value)

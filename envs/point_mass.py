@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float
 from spjax.catalogue import part
 from spjax.contexts import ContextSpace, Gaussian
 from spjax.envs.base import Env, EnvState
+from spjax.envs.vectors import norm
 from spjax.settings import setting
 
 SUBSTEPS = 10
@@ -82,7 +83,7 @@ class PointMass(Env):
         acceleration = self.force_gain * action + self.noise_std * jax.random.normal(key, (SUBSTEPS, 2))
         friction = state.context[2] if self.dimensions == 3 else jnp.zeros(())
         physics, crashed = _integrate(state.physics, acceleration, friction, state.context)
-        distance = jnp.linalg.norm(physics[::2] - jnp.asarray(GOAL, physics.dtype))
+        distance = norm(physics[::2] - jnp.asarray(GOAL, physics.dtype))
         return dataclasses.replace(
             state,
             physics=physics,
@@ -132,4 +133,3 @@ def _integrate(
     wall_x = jnp.where(first, crossing, 0.0).sum()
     free = jnp.stack([x[-1], velocity[-1][0], y[-1], velocity[-1][1]])
     return jnp.where(crashed, jnp.stack([wall_x, *[jnp.zeros_like(wall_x)] * 3]), free), crashed
-

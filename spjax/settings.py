@@ -215,7 +215,7 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 def near_name(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Returns the nearest of the known names, None where none is near. The paper's symbols lead to their settings."""
     known = list(known)
-    head, _, last = name.rpartition(".")
+    last = name.rpartition(".")[2]
     meant = SYMBOLS.get(last.replace("-", "_").lower())
     for candidate in known:
         if meant and candidate.replace("-", "_").rpartition(".")[2] == meant:
@@ -296,25 +296,33 @@ def _check_tuple_item(name: str, declared: Declared, item: Value) -> None:
 
 
 def _check_number(name: str, about: Setting, value: Value, whole: bool) -> None:
-    if whole and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
+    _check_is_number(name, value, whole)
+    _check_range(name, about, value)
+    if math.isinf(value) and not about.infinite:
+        positive = "positive and " if about.above == 0 else ""
+        raise ValueError(f"{name} must be {positive}finite, got {value}")
+
+
+def _check_is_number(name: str, value: Value, whole: bool) -> None:
+    integral = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if whole and not integral:
         raise ValueError(f"{name} must be a whole number, got {value!r}")
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise ValueError(f"{name} needs a number, got {value!r}")
-    number = float(value)
-    if math.isnan(number):
+    if math.isnan(value):
         raise ValueError(f"{name} must not be NaN")
-    if isinstance(value, numbers.Integral) and not -_LARGEST < int(value) < _LARGEST:
+    if integral and not -_LARGEST < int(value) < _LARGEST:
         raise ValueError(f"{name} must be less than 2^31 if it is a whole number, got {value}")
+
+
+def _check_range(name: str, about: Setting, value: Value) -> None:
     if about.least is not None and about.most is not None:
-        if not about.least <= number <= about.most:
+        if not about.least <= value <= about.most:
             raise ValueError(f"{name} must lie in [{about.least:g}, {about.most:g}], got {value}")
-    elif about.least is not None and number < about.least:
+    elif about.least is not None and value < about.least:
         raise ValueError(f"{name} must be at least {about.least:g}, got {value}")
-    elif about.most is not None and number > about.most:
+    elif about.most is not None and value > about.most:
         raise ValueError(f"{name} must be at most {about.most:g}, got {value}")
-    if about.above is not None and not number > about.above:
+    if about.above is not None and not value > about.above:
         bound = "positive" if about.above == 0 else f"more than {about.above:g}"
         raise ValueError(f"{name} must be {bound}{'' if about.infinite else ' and finite'}, got {value}")
-    if math.isinf(number) and not about.infinite:
-        positive = "positive and " if about.above == 0 else ""
-        raise ValueError(f"{name} must be {positive}finite, got {value}")

@@ -147,7 +147,7 @@ class Simulations:
         for array, which in self._inputs:
             shape = array[0, which].shape
             end = start + math.prod(shape)
-            array[:, which] = rows[:, start:end].reshape(-1, *shape)
+            array[:, which] = rows[:, start:end].reshape(len(rows), *shape)
             start = end
         self._batch.bind("time")[:] = 0
         self._batch.warning[:] = 0

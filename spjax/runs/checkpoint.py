@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from spjax.training.run_folder import write_atomically
+from spjax.runs.files import write_atomically
 
 
 class Checkpoints:

@@ -40,8 +40,9 @@ class Evidence:
 
 @struct.dataclass
 class Aim:
-    """What an update is: maximise P - alpha KL(new || target), or approach the target while P >= the bound; P is the
-    expected performance. With neither, the distribution stays.
+    """What an update is; with neither alpha nor a bound, the distribution stays.
+
+    With the expected performance P: maximise P - alpha KL(new || target), or approach the target while P >= the bound.
     """
 
     alpha: Float[Array, ""] | None = None

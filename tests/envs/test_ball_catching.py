@@ -105,3 +105,14 @@ def test_a_wrong_engine_or_normal_is_one_sentence():
         BallCatching(engine="mujoco")
     with pytest.raises(ValueError, match=r"^env.normal must be third-row or axis, got 'row'$"):
         BallCatching(normal="row")
+
+
+def test_the_reward_of_a_catch_has_a_finite_gradient_where_the_ball_stands_still(key):
+    physics = ENV.reset(key, jnp.asarray(ENV.initial_mean)).physics
+
+    def reward(velocity):
+        return ENV._catch_reward(physics.replace(qvel=physics.qvel.at[7:].set(velocity)))
+
+    value, slope = jax.value_and_grad(reward)(jnp.zeros(3))
+    assert float(value) == 50.0
+    np.testing.assert_array_equal(slope, 0.0)

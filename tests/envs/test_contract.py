@@ -58,6 +58,49 @@ def test_jit_equals_eager_and_vmap_equals_a_loop(env, key):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
+IN_JAX = [name for name in envs.names() if envs.make(name).physics_scene() is None]  # no simulator to derive through
+
+
+@pytest.mark.parametrize("name", [name for name in IN_JAX if isinstance(envs.make(name), envs.Env)])
+def test_the_reward_of_a_step_has_a_finite_gradient_at_the_corners_and_under_extreme_actions(name, key):
+    env = envs.make(name)
+    contexts = corners(env)
+    count = len(contexts)
+
+    def reward(physics, context, action, state, key):
+        return env.step(key, state.replace(physics=physics, context=context), action).reward
+
+    gradient = jax.jit(jax.vmap(jax.grad(reward, argnums=(0, 1, 2))))
+    step = jax.jit(jax.vmap(env.step))
+    state = jax.vmap(env.reset)(jax.random.split(jax.random.fold_in(key, 0), count), contexts)
+    for t in range(30):
+        keys = jax.random.split(jax.random.fold_in(key, 1000 + t), count)
+        sign = jax.random.rademacher(jax.random.fold_in(key, 1 + t), (count, len(env.action_lower)), float)
+        for action in (jnp.zeros_like(sign), sign * jnp.asarray(env.action_upper), 1e3 * sign):
+            found = gradient(state.physics, state.context, action, state, jax.random.clone(keys))
+            assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found))
+        state = step(keys, state, 1e3 * sign)
+
+
+@pytest.mark.parametrize("name", [name for name in IN_JAX if not isinstance(envs.make(name), envs.Env)])
+def test_the_reward_of_a_rollout_has_a_finite_gradient_whatever_the_parameters(name, key):
+    task = envs.make(name)
+    space, size = task.context_space, task.parameter_size
+    lower, upper = np.maximum(task.parameter_lower, -10.0), np.minimum(task.parameter_upper, 10.0)
+    thetas = jax.random.uniform(jax.random.fold_in(key, 0), (256, size), minval=lower, maxval=upper)
+    thetas = thetas * jnp.asarray([0.0, 0.1, 1.0, 30.0])[jnp.arange(256) % 4, None]
+    contexts = corners(task)[jnp.arange(256) // 4 % 2**space.size]
+    keys = jax.random.split(jax.random.fold_in(key, 1), 256)
+
+    def reward(theta, context, key):
+        return task.rollout(key, theta, context).reward
+
+    rewards, gradients = jax.jit(jax.vmap(jax.value_and_grad(reward, argnums=(0, 1))))(thetas, contexts, keys)
+    assert np.isfinite(rewards).all()
+    assert all(np.isfinite(leaf).all() for leaf in gradients)
+    assert (np.asarray(gradients[0]) != 0).any()
+
+
 def test_an_unknown_name_is_answered_with_the_nearest():
     with pytest.raises(ValueError, match=r"^unknown environment 'point-mas-3d'; did you mean 'point-mass-3d'\?$"):
         envs.make("point-mas-3d")

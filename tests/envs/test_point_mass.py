@@ -1,11 +1,14 @@
 """The point mass against an independent NumPy integration, and the published acceptance numbers."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from spjax import envs
+from spjax.envs.vectors import norm
 
 
 def reference_step(state, force, noise, context, gain=1.5):
@@ -111,3 +114,32 @@ def test_the_printed_dynamics_have_no_gain_and_no_noise(key):
     assert float(after.physics[1]) == pytest.approx(0.5, rel=1e-5)
     published = envs.PointMass(noise_std=0.0).step(jax.random.fold_in(key, 1), state, jnp.array([5.0, 0.0]))
     assert float(published.physics[1]) == pytest.approx(0.75, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["point-mass-3d", "point-mass-2d"])
+def test_the_reward_is_flat_at_the_goal_and_has_its_slope_of_0_6_right_beside_it(name, key):
+    env = dataclasses.replace(envs.make(name), noise_std=0.0)
+    state = env.reset(key, jnp.asarray(env.target_mean))
+
+    @jax.jit
+    def reward(x):
+        physics = jnp.stack([x, jnp.zeros(()), jnp.asarray(-3.0), jnp.zeros(())])
+        return env.step(jax.random.clone(key), state.replace(physics=physics), jnp.zeros(2)).reward
+
+    value, slope = jax.value_and_grad(reward)(0.0)
+    assert (float(value), float(slope)) == (1.0, 0.0)
+    for x in (1e-30, 1e-22, 1e-18):
+        assert np.isfinite(jax.grad(reward)(x))
+    for x in (1e-6, -1e-6):
+        assert float(jax.grad(reward)(x)) == pytest.approx(-0.6 * np.sign(x), rel=1e-5)
+
+
+def test_a_length_is_that_of_jax_bit_for_bit_and_its_gradient_is_the_direction(key):
+    vectors = jnp.asarray(10.0) ** jax.random.uniform(key, (500, 1), minval=-9, maxval=9) * jnp.asarray([[3.0, -4.0]])
+    lengths, directions = jax.jit(jax.vmap(jax.value_and_grad(norm)))(vectors)
+    np.testing.assert_array_equal(lengths, jax.jit(jax.vmap(jnp.linalg.norm))(vectors))
+    np.testing.assert_allclose(directions, np.tile([0.6, -0.8], (500, 1)), rtol=1e-6)
+    np.testing.assert_array_equal(jax.grad(norm)(jnp.zeros(3)), 0.0)
+    np.testing.assert_allclose(
+        jax.hessian(norm)(jnp.asarray([3.0, 4.0])), np.array([[16, -12], [-12, 9]]) / 125, rtol=1e-6
+    )

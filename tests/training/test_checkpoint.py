@@ -6,7 +6,6 @@ import random
 import numpy as np
 import pytest
 from flax import struct
-
 from spjax.training.checkpoint import Checkpoints
 
 

@@ -22,7 +22,7 @@ from rich.console import Console
 import spjax
 from spjax.runs import files
 from spjax.runs.checkpoint import Checkpoints
-from spjax.runs.folder import check_free, locked
+from spjax.runs.folder import check_free
 from spjax.training import progress
 from spjax.training.experiment import Metrics
 from spjax.training.program import Program, Snapshot
@@ -172,7 +172,7 @@ def test_training_into_a_folder_that_exists_is_refused(finished):
 
 
 def test_a_folder_in_which_another_process_begins_is_left_alone(tmp_path):
-    with run_folder.locked(tmp_path):
+    with locked(tmp_path):
         with pytest.raises(ValueError, match="another process is training in"):
             spjax.train(tiny(), tmp_path, progress=False)
         assert [file.name for file in tmp_path.iterdir()] == [".lock"]

@@ -1,4 +1,7 @@
-"""Generalised advantage estimation (Schulman et al., 2016), with real ends and time limits kept apart."""
+"""Generalised advantage estimation (Schulman et al., 2016), with real ends and time limits kept apart.
+
+Equation numbers are those of the article.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -25,15 +28,20 @@ def gae(
         discount: gamma.
         trace: lambda.
     """
-    deltas = rewards + discount * jnp.where(terminated, 0.0, next_values) - values
+    # nothing follows an end
+    following = jnp.where(terminated, 0.0, next_values)
+    deltas = rewards + discount * following - values  # Eq. (11)
+
+    # gamma * lambda; no trace reaches from one episode into the next
     decay = jnp.where(terminated | truncated, 0.0, discount * trace)
 
     def backward_step(
         advantage: Float[Array, " env"], inputs: tuple[Array, Array]
     ) -> tuple[Float[Array, " env"], Float[Array, " env"]]:
         delta, factor = inputs
-        advantage = delta + factor * advantage
+        advantage = delta + factor * advantage  # Eq. (16), its sum from the last step to the first
         return advantage, advantage
 
-    _, advantages = jax.lax.scan(backward_step, jnp.zeros_like(rewards[0]), (deltas, decay), reverse=True)
+    after_the_last = jnp.zeros_like(rewards[0])
+    _, advantages = jax.lax.scan(backward_step, after_the_last, (deltas, decay), reverse=True)
     return advantages

@@ -1,6 +1,7 @@
 """Minibatches of a batch: shuffled once an epoch, gathered as one matrix."""
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,17 +11,34 @@ from jaxtyping import Array, Float, Int
 
 
 def packed(batch: Any) -> tuple[Float[Array, "row column"], Callable[[Array], Any]]:
-    """Returns a pytree of rows as one matrix, so that an epoch gathers once, and the function that takes rows apart."""
+    """Returns a pytree of rows as one matrix, so that an epoch gathers once, and the function that takes rows apart.
+
+    Raises:
+        ValueError: leaves that are not all of one floating dtype, and would come back as something else.
+    """
     leaves, structure = jax.tree.flatten(batch)
-    widths = [1 if leaf.ndim == 1 else leaf.shape[1] for leaf in leaves]
+    _check_dtypes(batch)
+
+    widths = [math.prod(leaf.shape[1:]) for leaf in leaves]
     ends = list(itertools.accumulate(widths))
+    matrix = jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1)
 
     def unpack(rows: Array) -> Any:
         parts = jnp.split(rows, ends[:-1], axis=1)
-        columns = [part[:, 0] if leaf.ndim == 1 else part for part, leaf in zip(parts, leaves, strict=True)]
-        return jax.tree.unflatten(structure, columns)
+        shaped = [part.reshape(len(rows), *leaf.shape[1:]) for part, leaf in zip(parts, leaves, strict=True)]
+        return jax.tree.unflatten(structure, shaped)
 
-    return jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1), unpack
+    return matrix, unpack
+
+
+def _check_dtypes(batch: Any) -> None:
+    paths, leaves = zip(*jax.tree_util.tree_leaves_with_path(batch), strict=True)
+    wanted = leaves[0].dtype if jnp.issubdtype(leaves[0].dtype, jnp.floating) else jnp.dtype(float)
+
+    for path, leaf in zip(paths, leaves, strict=True):
+        if leaf.dtype != wanted:
+            name = jax.tree_util.keystr(path, simple=True, separator=".")
+            raise ValueError(f"rows to pack must all be {wanted}, got {leaf.dtype} for {name!r}")
 
 
 def minibatches(key: Array, rows: Float[Array, "row column"], size: int) -> Float[Array, "batch size column"]:

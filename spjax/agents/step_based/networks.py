@@ -95,15 +95,30 @@ class ActionValue(nn.Module):
 
 
 def squashed_sample(
-    noise: Float[Array, "*batch action"], mean: Float[Array, "*batch action"], log_std: Float[Array, "*batch action"]
+    noise: Float[Array, "*batch action"],
+    mean: Float[Array, "*batch action"],
+    log_std: Float[Array, "*batch action"],
+    *,
+    exact: bool = True,
 ) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
     """Returns actions in [-1, 1] from standard normal noise, and their log density in nats.
 
-    The density is that of Haarnoja et al. (2018, appendix C), with the 1e-6 of the published code inside the logarithm.
+    With a = tanh(u) the density is log N(u) - sum log(1 - a^2): Haarnoja et al. (2018), appendix C, Eq. (21).
+
+    Args:
+        noise: one draw of N(0, I) for each action.
+        mean: of u.
+        log_std: of u.
+        exact: False takes log(1 - a^2 + 1e-6) as the published code does: 0.24 nats too high at |u| = 7, and without
+            a gradient from |u| = 10 on.
     """
-    action = jnp.tanh(mean + jnp.exp(log_std) * noise)
+    raw = mean + jnp.exp(log_std) * noise
+    action = jnp.tanh(raw)
     log_prob = (-0.5 * noise**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)).sum(-1)
-    return action, log_prob - jnp.log(1 - action**2 + 1e-6).sum(-1)
+
+    # log(1 - tanh(u)^2) = -2 log cosh(u)
+    squashing = 2 * (jnp.log(2.0) - raw - jax.nn.softplus(-2 * raw)) if exact else jnp.log(1 - action**2 + 1e-6)
+    return action, log_prob - squashing.sum(-1)
 
 
 def gaussian_log_prob(

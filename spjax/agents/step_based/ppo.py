@@ -2,7 +2,7 @@
 
 One optimiser for both networks, advantages normalised a minibatch, batches reshuffled each epoch, no value clipping. The
 published point-mass and ball-catching results use ``value_coefficient`` 1 and no gradient clipping, which the paper's
-appendix does not mention.
+appendix does not mention. Equation numbers are those of the article.
 """
 
 from typing import Any
@@ -15,6 +15,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from spjax.agents.base import Slots
+from spjax.agents.step_based.adam import EpsilonPlace, adam
 from spjax.agents.step_based.minibatches import minibatches, packed
 from spjax.agents.step_based.networks import Params, gaussian_log_prob
 from spjax.agents.step_based.on_policy import Batch, OnPolicy, gaussian_entropy
@@ -36,6 +37,9 @@ class PPO(OnPolicy):
     value_coefficient: float = setting(1.0, least=0, help="weight of the value loss")
     max_grad_norm: float = setting(
         float("inf"), least=0, infinite=True, help="global norm that gradients are clipped to"
+    )
+    adam_epsilon: EpsilonPlace = setting(
+        "after-correction", static=True, help="where Adam's epsilon stands; published: before-correction"
     )
 
     def check(self) -> None:
@@ -59,7 +63,8 @@ class PPO(OnPolicy):
     def init(self, key: Array, env: Env) -> "PPOState":
         """Returns fresh networks and optimiser."""
         params = self.init_params(key, env)
-        return PPOState(params=params, optimiser=_ADAM.init(ravel_pytree(params)[0]))
+        flat_params, _ = ravel_pytree(params)
+        return PPOState(params=params, optimiser=self._adam.init(flat_params))
 
     def iterate(self, state: "PPOState", world: Slots, key: Array) -> tuple["PPOState", Slots, Episodes, "PPOMetrics"]:
         """Runs one iteration: num_envs * num_steps environment steps, then all epochs of updates."""
@@ -78,15 +83,24 @@ class PPO(OnPolicy):
 
     def loss(self, params: Params, env: Env, batch: Batch) -> tuple[Float[Array, ""], "Losses"]:
         """Returns the loss of one minibatch: clipped surrogate + value_coefficient * MSE / 2 - entropy bonus."""
+        # r_t of Eq. (6)
         mean, log_std = self.policy(params["policy"], env, batch.observation)
         log_ratio = gaussian_log_prob(mean, log_std, batch.action) - batch.log_prob
         ratio = jnp.exp(log_ratio)
-        advantage = (batch.advantage - batch.advantage.mean()) / (batch.advantage.std() + 1e-8)
+
+        centred = batch.advantage - batch.advantage.mean()
+        advantage = centred / (batch.advantage.std() + 1e-8)
+
+        # -L^CLIP
         clipped = jnp.clip(ratio, 1 - self.clip_range, 1 + self.clip_range)
-        policy_loss = -jnp.minimum(ratio * advantage, clipped * advantage).mean()
-        value_loss = 0.5 * ((self.critic(params["value"], batch.observation) - batch.target) ** 2).mean()
+        policy_loss = -jnp.minimum(ratio * advantage, clipped * advantage).mean()  # Eq. (7)
+
+        # L^VF, with the half that the article leaves to the coefficient
+        error = self.critic(params["value"], batch.observation) - batch.target
+        value_loss = 0.5 * (error**2).mean()
+
         total = policy_loss + self.value_coefficient * value_loss
-        total -= self.entropy_coefficient * gaussian_entropy(log_std)
+        total -= self.entropy_coefficient * gaussian_entropy(log_std)  # Eq. (9), negated
         losses = Losses(
             policy=policy_loss,
             value=value_loss,
@@ -98,18 +112,24 @@ class PPO(OnPolicy):
     def _update(self, state: "PPOState", env: Env, key: Array, batch: Batch) -> tuple["PPOState", "Losses"]:
         rows, unpack = packed(batch)
         size = self.steps_per_iteration // self.num_minibatches
-        params, unravel = ravel_pytree(state.params)  # one vector: the optimiser is then one loop, not one a layer
+
+        # one vector: the optimiser is then one loop, not one a layer
+        params, unravel = ravel_pytree(state.params)
 
         def loss(params: Array, minibatch: Batch) -> tuple[Float[Array, ""], Losses]:
             return self.loss(unravel(params), env, minibatch)
 
         def minibatch_step(carry: tuple[Array, Any], part: Array) -> tuple[tuple[Array, Any], Losses]:
             params, optimiser = carry
-            grads, losses = jax.grad(loss, has_aux=True)(params, unpack(part))
-            norm = jnp.sqrt((grads**2).sum())
+            gradient, losses = jax.grad(loss, has_aux=True)(params, unpack(part))
+
+            # one norm for all parameters of both networks
+            norm = jnp.sqrt((gradient**2).sum())
             scale = jnp.where(norm > self.max_grad_norm, self.max_grad_norm / norm, 1.0)
-            direction, optimiser = _ADAM.update(scale * grads, optimiser)
-            return (params - self.learning_rate * direction, optimiser), losses
+
+            direction, optimiser = self._adam.update(scale * gradient, optimiser)
+            params = params - self.learning_rate * direction
+            return (params, optimiser), losses
 
         def epoch(carry: tuple[Array, Any], epoch_key: Array) -> tuple[tuple[Array, Any], Losses]:
             return jax.lax.scan(minibatch_step, carry, minibatches(epoch_key, rows, size))
@@ -117,6 +137,10 @@ class PPO(OnPolicy):
         keys = jax.random.split(key, self.num_epochs)
         (params, optimiser), losses = jax.lax.scan(epoch, (params, state.optimiser), keys)
         return PPOState(params=unravel(params), optimiser=optimiser), losses
+
+    @property
+    def _adam(self) -> optax.GradientTransformation:
+        return adam(1e-5, self.adam_epsilon)
 
 
 @struct.dataclass
@@ -147,6 +171,3 @@ class Losses:
     value: Float[Array, ""]
     approximate_kl: Float[Array, ""]
     clip_fraction: Float[Array, ""]
-
-
-_ADAM = optax.scale_by_adam(eps=1e-5)

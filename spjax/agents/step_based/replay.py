@@ -20,8 +20,10 @@ class Replay:
 
     @classmethod
     def empty(cls, capacity: int, like: Any) -> "Replay":
-        """Returns an empty buffer for rows such as `like`, a pytree of [1, ...] float arrays."""
-        return cls(rows=jnp.zeros((capacity, packed(like)[0].shape[1])), count=jnp.zeros((), jnp.int32))
+        """Returns an empty buffer for rows such as `like`, a pytree of [1, ...] arrays of one floating dtype."""
+        row, _ = packed(like)
+        rows = jnp.zeros((capacity, row.shape[1]), row.dtype)
+        return cls(rows=rows, count=jnp.zeros((), jnp.int32))
 
     def add(self, batch: Any) -> "Replay":
         """Returns the buffer with a batch of rows, in place of the oldest ones; their number must divide the capacity."""

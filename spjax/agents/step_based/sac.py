@@ -6,6 +6,8 @@ networks, a state-value network and its slow copy as the target of both; the pol
 
 The state-value network estimates the *soft* value, which contains the expected entropy. A curriculum that compares values
 with a bound on the return (V_LB) should therefore read sample returns: `SelfPaced.value_source = "return"`.
+
+Equation numbers are those of the article; (T18) is that of Haarnoja et al. (arXiv:1812.05905), where the temperature is learned.
 """
 
 import dataclasses
@@ -20,6 +22,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
 from spjax.agents.base import Slots, StepBased
+from spjax.agents.step_based.adam import EpsilonPlace, adam
 from spjax.agents.step_based.minibatches import packed
 from spjax.agents.step_based.networks import ActionValue, Params, SquashedPolicy, Value, check_hidden, squashed_sample
 from spjax.agents.step_based.replay import Replay
@@ -62,6 +65,9 @@ class SAC(StepBased):
     target_rate: float = setting(0.005, least=0, most=1, help="tau, of the slow copies")
     target_entropy: float | None = setting(None, unit="nats", help="None for minus the number of action dimensions")
     initial_temperature: float = setting(1.0, above=0, help="weight of the entropy at the start")
+    adam_epsilon: EpsilonPlace = setting(
+        "after-correction", static=True, help="where Adam's epsilon stands; published: before-correction"
+    )
 
     @property
     def steps_per_iteration(self) -> int:
@@ -95,7 +101,7 @@ class SAC(StepBased):
         return SACState(
             params=params,
             target=self._slow(params),
-            optimiser=_ADAM.init(ravel_pytree(params)[0]),
+            optimiser=self._adam.init(ravel_pytree(params)[0]),
             replay=Replay.empty(self.replay_size, _blank(env)),
         )
 
@@ -180,24 +186,39 @@ class SAC(StepBased):
         """Returns the sum of all losses; each reaches only the parameters that it is about."""
         fixed = jax.lax.stop_gradient(params)
         temperature = jnp.exp(fixed["log_temperature"])
-        action, log_prob = squashed_sample(noise[0], *self._policy(params["policy"], env, rows.observation))
+
+        # a = f(epsilon; s) of Eq. (11)
+        moments = self._policy(params["policy"], env, rows.observation)
+        action, log_prob = self._squashed_sample(noise[0], moments)
         q1 = self._action_value(fixed["q1"], rows.observation, action)
         q2 = self._action_value(fixed["q2"], rows.observation, action)
-        soft = jax.lax.stop_gradient(jnp.minimum(q1, q2) - temperature * log_prob)
-        climbed = q1 if self.critic == "state-value" else jnp.minimum(q1, q2)
-        policy_loss = (temperature * log_prob - climbed).mean()
+        lower = jnp.minimum(q1, q2)
 
-        backup = rows.reward + self.discount * rows.goes_on * self._next_value(fixed, target, env, rows, noise)
+        # J_pi; published with the first network
+        climbed = q1 if self.critic == "state-value" else lower
+        policy_loss = (temperature * log_prob - climbed).mean()  # Eq. (12)
+
+        # J_Q
+        following = self._next_value(fixed, target, env, rows, noise)
+        backup = rows.reward + self.discount * rows.goes_on * following  # Eq. (8)
         q1_error, q2_error = (
             self._action_value(params[name], rows.observation, rows.action) - backup for name in ("q1", "q2")
         )
-        q_loss = 0.5 * (q1_error**2).mean() + 0.5 * (q2_error**2).mean()
+        q_loss = 0.5 * (q1_error**2).mean() + 0.5 * (q2_error**2).mean()  # Eq. (7)
+
+        # J_V
         value_loss = jnp.zeros(())
         if self.critic == "state-value":
-            value_loss = 0.5 * ((self._value(params["value"], rows.observation) - soft) ** 2).mean()
+            soft = jax.lax.stop_gradient(lower - temperature * log_prob)
+            value_error = self._value(params["value"], rows.observation) - soft
+            value_loss = 0.5 * (value_error**2).mean()  # Eq. (5)
+
+        # J(temperature), in its logarithm
         wanted = -len(env.action_lower) if self.target_entropy is None else self.target_entropy
         surplus = jax.lax.stop_gradient(log_prob + wanted).mean()
-        total = policy_loss + q_loss + value_loss - params["log_temperature"] * surplus
+        temperature_loss = -params["log_temperature"] * surplus  # Eq. (T18)
+
+        total = policy_loss + q_loss + value_loss + temperature_loss
         return total, Losses(policy_loss=policy_loss, q_loss=q_loss, value_loss=value_loss, entropy=-log_prob.mean())
 
     def _gradient_step(
@@ -207,19 +228,28 @@ class SAC(StepBased):
             return self.loss(unravel(flat_params), learner.target, env, rows, noise)
 
         gradient, losses = jax.grad(loss, has_aux=True)(learner.params)
-        direction, optimiser = _ADAM.update(gradient, learner.optimiser)
+        direction, optimiser = self._adam.update(gradient, learner.optimiser)
         params = learner.params - self.learning_rate * direction
-        target = jax.tree.map(
-            lambda slow, fast: slow + self.target_rate * (fast - slow), learner.target, self._slow(unravel(params))
-        )
+
+        # psi-bar <- tau psi + (1 - tau) psi-bar: Algorithm 1
+        fast = self._slow(unravel(params))
+        target = jax.tree.map(lambda old, new: old + self.target_rate * (new - old), learner.target, fast)
         return _Learner(params=params, target=target, optimiser=optimiser), losses
 
     def _next_value(self, fixed: Params, target: Params, env: Env, rows: Rows, noise: Array) -> Float[Array, " row"]:
         if self.critic == "state-value":
             return self._value(target["value"], rows.next_observation)
-        action, log_prob = squashed_sample(noise[1], *self._policy(fixed["policy"], env, rows.next_observation))
+
+        moments = self._policy(fixed["policy"], env, rows.next_observation)
+        action, log_prob = self._squashed_sample(noise[1], moments)
         q1, q2 = (self._action_value(target[name], rows.next_observation, action) for name in ("q1", "q2"))
-        return jnp.minimum(q1, q2) - jnp.exp(fixed["log_temperature"]) * log_prob
+
+        temperature = jnp.exp(fixed["log_temperature"])
+        return jnp.minimum(q1, q2) - temperature * log_prob  # Eq. (3)
+
+    def _squashed_sample(self, noise: Array, moments: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Returns actions in [-1, 1] and their log density, as published with the published critic."""
+        return squashed_sample(noise, *moments, exact=self.critic == "twin-q")
 
     def _slow(self, params: Params) -> Params:
         """Returns the parameters that have a slow copy."""
@@ -238,7 +268,9 @@ class SAC(StepBased):
 
     def _draw(self, policy: Params, env: Env, key: Array, observation: Array) -> Array:
         mean, log_std = self._policy(policy, env, observation)
-        return squashed_sample(jax.random.normal(key, mean.shape), mean, log_std)[0]
+        noise = jax.random.normal(key, mean.shape)
+        action, _ = squashed_sample(noise, mean, log_std)
+        return action
 
     def _rows(self, transitions: Transitions) -> Rows:
         ended: Bool[Array, " env"] = transitions.terminated
@@ -249,12 +281,16 @@ class SAC(StepBased):
             action=transitions.extras,
             reward=transitions.reward,
             next_observation=transitions.next_observation,
-            goes_on=1.0 - ended,
+            goes_on=(~ended).astype(transitions.reward.dtype),
         )
 
     def _unpacked(self, env: Env, rows: Float[Array, "row column"]) -> Rows:
         unpacked: Rows = packed(_blank(env))[1](rows)
         return unpacked
+
+    @property
+    def _adam(self) -> optax.GradientTransformation:
+        return adam(1e-8, self.adam_epsilon)
 
     def _policy_network(self, env: Env) -> SquashedPolicy:
         return SquashedPolicy(self.hidden, len(env.action_lower))
@@ -328,6 +364,3 @@ def _to_box(env: Env, action: Float[Array, "*batch action"]) -> Float[Array, "*b
     """Returns an action in [-1, 1] in the env's units."""
     lower, upper = jnp.asarray(env.action_lower), jnp.asarray(env.action_upper)
     return lower + 0.5 * (action + 1) * (upper - lower)
-
-
-_ADAM = optax.scale_by_adam(eps=1e-8)

@@ -2,7 +2,8 @@
 
 The natural gradient comes from conjugate gradients on Fisher products of every fifth sample; a backtracking line search
 accepts the first step that keeps the mean KL divergence below 1.5 times the limit and does not make the surrogate worse,
-and takes no step where none does. The critic is fitted apart, by three epochs of Adam on TD(lambda) returns.
+and takes no step where none does. The critic is fitted apart, by three epochs of Adam on TD(lambda) returns. Equations and
+appendices are those of the article.
 """
 
 from collections.abc import Callable
@@ -11,12 +12,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from flax import struct
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 
 from spjax.agents.base import Slots
+from spjax.agents.step_based.adam import adam
 from spjax.agents.step_based.minibatches import minibatches, packed
 from spjax.agents.step_based.networks import Params, gaussian_log_prob
 from spjax.agents.step_based.on_policy import Batch, OnPolicy, gaussian_entropy
@@ -85,21 +86,30 @@ class TRPO(OnPolicy):
     def step_policy(self, params: Params, env: Env, batch: Batch) -> tuple[Params, "PolicyStep"]:
         """Returns the policy after one trust-region step, exactly the old one where no step is accepted."""
         start, unravel = ravel_pytree(params)
+        old = self.policy(params, env, batch.observation)
+
         centred = batch.advantage - batch.advantage.mean()
         std = batch.advantage.std()
         advantage = centred / jnp.where(std > 0, std, 1.0)
-        old = self.policy(params, env, batch.observation)
 
         def surrogate_and_kl(flat_params: Array) -> tuple[Array, Array]:
             mean, log_std = self.policy(unravel(flat_params), env, batch.observation)
-            ratio = jnp.exp(gaussian_log_prob(mean, log_std, batch.action) - batch.log_prob)
+            log_ratio = gaussian_log_prob(mean, log_std, batch.action) - batch.log_prob
+            ratio = jnp.exp(log_ratio)
+
+            # Eq. (14): the objective and its constraint
             surrogate = (ratio * advantage).mean() + self.entropy_coefficient * gaussian_entropy(log_std)
             return surrogate, gaussian_kl(*old, mean, log_std).mean()
 
+        # the surrogate's gradient alone
         (before, _), pullback = jax.vjp(surrogate_and_kl, start)
         (gradient,) = pullback((jnp.ones_like(before), jnp.zeros_like(before)))
+
+        # s with F s = g: appendix C
         fisher = self._fisher_product(start, unravel, env, batch.observation[self.fisher_rows()])
         direction = conjugate_gradient(fisher, gradient, self.cg_iterations)
+
+        # beta = sqrt(2 delta / s' F s), at which the quadratic model of the KL divergence is delta: appendix C
         curvature = direction @ fisher(direction)
         usable = (curvature > 0) & jnp.isfinite(curvature)
         length = jnp.sqrt(2 * self.max_kl / jnp.where(usable, curvature, 1.0))
@@ -114,12 +124,14 @@ class TRPO(OnPolicy):
             halvings = step.halvings + 1
             candidate = start + 0.5**halvings * full_step
             surrogate, kl = surrogate_and_kl(candidate)
+
             accepted = (kl <= self.kl_tolerance * self.max_kl) & (surrogate >= before)
             return candidate, PolicyStep(accepted=accepted, halvings=halvings, surrogate=surrogate - before, kl=kl)
 
         zero = jnp.zeros_like(before)
         first = PolicyStep(accepted=jnp.asarray(False), halvings=jnp.asarray(-1, jnp.int32), surrogate=zero, kl=zero)
         candidate, step = jax.lax.while_loop(searching, shorten, (start, first))
+
         step = jax.tree.map(lambda taken, none: jnp.where(step.accepted, taken, none), step, first)
         return unravel(jnp.where(step.accepted, candidate, start)), step
 
@@ -134,7 +146,7 @@ class TRPO(OnPolicy):
     def _fisher_product(
         self, start: Array, unravel: Callable[[Array], Any], env: Env, observation: Float[Array, "row observation"]
     ) -> Callable[[Array], Array]:
-        """Returns v -> (F + damping) v; the Fisher matrix is J^T M J with the Gaussian's metric M at the old policy.
+        """Returns v -> (F + damping) v; the Fisher matrix is J' M J with the Gaussian's metric M (appendix C.1).
 
         At the old policy the gradient of the KL divergence is zero, so this is its exact Hessian, for one forward and one
         backward pass of the linearised network instead of a derivative of a derivative.
@@ -143,8 +155,11 @@ class TRPO(OnPolicy):
         pull = jax.linear_transpose(push, start)
 
         def product(vector: Array) -> Array:
-            mean, log_std_part = push(vector)
-            (out,) = pull((mean * jnp.exp(-2 * log_std) / observation.shape[0], 2 * log_std_part))
+            mean_part, log_std_part = push(vector)  # J v
+
+            # M: of a mean 1 / sigma^2, of a log sigma 2
+            mean_metric = mean_part * jnp.exp(-2 * log_std) / observation.shape[0]
+            (out,) = pull((mean_metric, 2 * log_std_part))
             return out + self.cg_damping * vector
 
         return product
@@ -162,7 +177,8 @@ class TRPO(OnPolicy):
             params, optimiser = carry
             error, gradient = jax.value_and_grad(loss)(params, part)
             direction, optimiser = _ADAM.update(gradient, optimiser)
-            return (params - self.value_learning_rate * direction, optimiser), error
+            params = params - self.value_learning_rate * direction
+            return (params, optimiser), error
 
         def epoch(carry: tuple[Array, Any], epoch_key: Array) -> tuple[tuple[Array, Any], Array]:
             return jax.lax.scan(minibatch_step, carry, minibatches(epoch_key, rows, self.value_batch))
@@ -210,9 +226,12 @@ def gaussian_kl(
     log_std: Float[Array, " action"],
 ) -> Float[Array, "*batch"]:
     """Returns KL(old || new) of diagonal Gaussians in nats."""
-    ratio = old_log_std - log_std
-    scaled = (old_mean - mean) * jnp.exp(-log_std)
-    return (0.5 * (jnp.expm1(2 * ratio) - 2 * ratio) + 0.5 * scaled**2).sum(-1)
+    log_ratio = old_log_std - log_std
+    shift = (old_mean - mean) * jnp.exp(-log_std)
+
+    # r^2 - 1 - log r^2, r the ratio of the standard deviations, without cancellation near r = 1
+    spread = jnp.expm1(2 * log_ratio) - 2 * log_ratio
+    return (0.5 * spread + 0.5 * shift**2).sum(-1)
 
 
 CGCarry = tuple[Array, Array, Array, Array, Array]  # count, x, residual, direction, squared residual
@@ -231,12 +250,16 @@ def conjugate_gradient(
         count, x, residual, direction, squared = carry
         image = product(direction)
         length = squared / (direction @ image)
-        x, residual = x + length * direction, residual - length * image
+
+        x = x + length * direction
+        residual = residual - length * image
+
         after = residual @ residual
-        return count + 1, x, residual, residual + after / squared * direction, after
+        direction = residual + after / squared * direction
+        return count + 1, x, residual, direction, after
 
     start = (jnp.zeros((), jnp.int32), jnp.zeros_like(target), target, target, target @ target)
     return jax.lax.while_loop(running, step, start)[1]
 
 
-_ADAM = optax.scale_by_adam(eps=1e-8)
+_ADAM = adam(1e-8)

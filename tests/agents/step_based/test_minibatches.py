@@ -1,10 +1,12 @@
 """Shuffled minibatches."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from spjax.agents.step_based.minibatches import minibatches, packed, shuffled
+from spjax.agents.step_based.replay import Replay
 
 
 @pytest.mark.parametrize("size", [1, 7, 2048, 100_000])
@@ -29,3 +31,22 @@ def test_packed_rows_come_apart_as_they_went_in():
     assert rows.shape == (3, 3)
     for before, after in zip(batch, unpack(rows[::-1]), strict=True):
         np.testing.assert_array_equal(before[::-1], after)
+
+
+def test_packed_rows_of_matrices_come_apart_as_they_went_in():
+    batch = {"image": jnp.arange(24.0).reshape(3, 4, 2), "number": jnp.arange(3.0)}
+    rows, unpack = packed(batch)
+    assert rows.shape == (3, 9)
+    jax.tree.map(np.testing.assert_array_equal, unpack(rows), batch)
+
+
+@pytest.mark.parametrize("leaf", [jnp.array([2**24 + 1]), jnp.array([True]), jnp.array([1.0], jnp.bfloat16)])
+def test_rows_that_one_matrix_would_round_are_refused_in_a_sentence(leaf):
+    sentence = rf"^rows to pack must all be float32, got {leaf.dtype} for 'count'$"
+    with pytest.raises(ValueError, match=sentence):
+        packed({"angle": jnp.ones((1, 2)), "count": leaf})
+    with pytest.raises(ValueError, match=r"^rows to pack must all be float32"):
+        Replay.empty(10, {"angle": jnp.ones((1, 2)), "count": leaf})
+    replay = Replay.empty(10, {"angle": jnp.ones((1, 2)), "count": jnp.ones(1)})
+    with pytest.raises(ValueError, match=r"^rows to pack must all be float32"):
+        replay.add({"angle": jnp.ones((1, 2)), "count": leaf})

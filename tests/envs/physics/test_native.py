@@ -10,7 +10,7 @@ import mujoco.batch
 import numpy as np
 import pytest
 
-from spjax.envs.physics import Physics, PhysicsState, make
+from spjax.envs.physics import Physics, PhysicsState, Scene, make
 from spjax.training.lanes import Calls
 from tests.envs.physics import scenes
 
@@ -270,3 +270,26 @@ def test_body_poses_are_those_of_mujoco_at_the_positions_of_the_state(physics):
             np.testing.assert_allclose(rotation, data.body(name).xmat.reshape(3, 3), rtol=1e-12, atol=1e-14)
     with pytest.raises(ValueError, match=r"^the MJCF has no body 'hand'; it has world, upper, lower"):
         physics.body_pose(state, "hand")
+
+
+def test_a_scene_without_activations_falls_as_the_simulator_says():
+    mjcf = """
+    <mujoco>
+      <option timestep="0.002"/>
+      <worldbody><body><joint name="slide" type="slide" axis="0 0 1"/><geom size="0.1"/></body></worldbody>
+      <actuator><motor joint="slide" gear="2"/></actuator>
+    </mujoco>
+    """
+    physics = make(Scene(mjcf=mjcf, substeps=5, contacts=(), fields=()), "native")
+    states = stacked([physics.reset(jnp.asarray([height])) for height in (0.0, 1.0)])
+    after = jax.jit(jax.vmap(physics.step))(states, jnp.asarray([[0.0], [3.0]]))
+    data = mujoco.MjData(physics.compiled.model)
+    for index, (height, force) in enumerate(((0.0, 0.0), (1.0, 3.0))):
+        mujoco.mj_resetData(physics.compiled.model, data)
+        data.qpos[:], data.ctrl[:] = height, force
+        for _ in range(5):
+            mujoco.mj_step(physics.compiled.model, data)
+        np.testing.assert_allclose(after.qpos[index], data.qpos, rtol=1e-6)
+        np.testing.assert_allclose(after.qvel[index], data.qvel, rtol=1e-6)
+    assert after.act.shape == (2, 0)
+    assert not after.failed.any()
