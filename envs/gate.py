@@ -116,7 +116,7 @@ class Gate(EpisodicTask):
 
 
 def _gaussian(mean: tuple[float, ...], variances: tuple[float, ...]) -> Gaussian:
-    return Gaussian.from_covariance(mean, np.diag(variances), outside="redraw")
+    return Gaussian.from_covariance(np.asarray(mean), np.diag(variances), outside="redraw")
 
 
 def _steer(

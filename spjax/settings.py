@@ -311,7 +311,7 @@ def _check_is_number(name: str, value: Value, whole: bool) -> None:
         raise ValueError(f"{name} needs a number, got {value!r}")
     if math.isnan(value):
         raise ValueError(f"{name} must not be NaN")
-    if integral and not -_LARGEST < int(value) < _LARGEST:
+    if integral and not -_LARGEST < float(value) < _LARGEST:
         raise ValueError(f"{name} must be less than 2^31 if it is a whole number, got {value}")
 
 

@@ -184,5 +184,6 @@ class PolicySearch(EpisodicTask):
 
 
 def _redrawn(distribution: ContextDistribution) -> ContextDistribution:
-    is_gaussian = isinstance(distribution, Gaussian)
-    return dataclasses.replace(distribution, outside="redraw") if is_gaussian else distribution
+    if isinstance(distribution, Gaussian):
+        return dataclasses.replace(distribution, outside="redraw")
+    return distribution

@@ -16,8 +16,8 @@ from spjax.analysis.text import setting_text
 from spjax.cli.cache import keep_compiled_programs
 from spjax.cli.errors import UsageError
 from spjax.cli.flags import Group, parse
+from spjax.cli.own import load_own, words
 from spjax.cli.report import say
-from spjax.cli.training import load_own, words
 from spjax.settings import Part, setting
 from spjax.training.collect import Outcome
 from spjax.training.config import RunConfig

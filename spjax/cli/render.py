@@ -14,8 +14,8 @@ from spjax.analysis.text import setting_text
 from spjax.cli.cache import keep_compiled_programs
 from spjax.cli.errors import Failure, UsageError
 from spjax.cli.flags import Group, parse, suggest
+from spjax.cli.own import load_own, words
 from spjax.cli.report import say
-from spjax.cli.training import load_own, words
 from spjax.rendering import offscreen, page, plane, space, video
 from spjax.rendering.film import Film, end_text, task_text
 from spjax.rendering.record import episodes

@@ -3,25 +3,37 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from rich.table import Table
 
+from spjax import catalogue
 from spjax.cli.flags import Group, parse
+from spjax.cli.own import load_own, words
 from spjax.cli.terminal import console
+from spjax.presets.table import VARIANTS, names_of, preset_names
+from spjax.settings import Part, setting
 
 RUNS = Path("runs")
 
 
 @dataclasses.dataclass(frozen=True)
-class PlotFlags:
+class PlotFlags(Part):
     """Which runs to draw."""
 
-    folders: tuple[Path, ...]  # the run folders, finished or not
+    kind: ClassVar[str] = "command"
+
+    folders: tuple[Path, ...] = setting(help="the run folders, finished or not")
 
 
 @dataclasses.dataclass(frozen=True)
-class ListFlags:
-    """Nothing to choose."""
+class ListFlags(Part):
+    """What to list."""
+
+    kind: ClassVar[str] = "command"
+
+    task: str = setting("", help="one task, with its contexts and its experiments (default: an overview)")
+    use: tuple[tuple[str, ...], ...] = setting((), help="files or modules with parts of your own")
 
 
 def plot(args: Sequence[str]) -> None:
@@ -34,50 +46,52 @@ def plot(args: Sequence[str]) -> None:
 
 
 def show(args: Sequence[str]) -> None:
-    """Prints what can be trained, and what was trained below runs/."""
-    about = "Print environments, agents, teachers, experiments, and the runs below runs/."
-    parse("list", about, [Group("", ListFlags)], args)
+    """Prints what can be trained, and what was trained below runs/; or all about one task."""
+    about = "Print tasks, agents, teachers and the other parts, experiments, and the runs below runs/; or all about one task."
+    named = [f"--task={args[0]}", *args[1:]] if args and not args[0].startswith("-") else args
+    values = parse("list", about, [Group("", ListFlags)], named)[""]
+    load_own(words(values["use"]))
     terminal = console()
-    for table in (_environments(), _parts()):
-        terminal.print(table)
-    for line in ("experiments", *_presets()):
+    if values["task"]:
+        terminal.print(_contexts(values["task"]))
+        experiments = names_of(values["task"])
+    else:
+        terminal.print(_parts())
+        experiments = preset_names()
+    for line in ("experiments", *map(_command, experiments)):
         terminal.print(line, soft_wrap=True)
-    terminal.print(_runs())
+    if not values["task"]:
+        terminal.print(_runs())
 
 
-def _environments() -> Table:
-    from spjax import envs
-
-    table = _table("environments", "environment", "context", "unit", "bounds", "target")
-    for name in envs.names():
-        env = envs.make(name)
-        space, label = env.context_space, name
-        for context, unit, low, high, mean, std in zip(
-            space.names, space.units, space.lower, space.upper, env.target_mean, env.target_std, strict=True
-        ):
-            table.add_row(label, context, unit, f"{low:g} to {high:g}", f"{mean:g} ± {std:g}")
-            label = ""
+def _contexts(name: str) -> Table:
+    """Returns the context space of a task; this needs the task itself."""
+    task = catalogue.make("task", name)
+    table = _table(name, "context", "unit", "bounds", "target")
+    space, target = task.context_space, task.target.summary()
+    for context, unit, low, high, mean, std in zip(
+        space.names, space.units, space.lower, space.upper, target.mean, target.std, strict=True
+    ):
+        table.add_row(context, unit, f"{low:g} to {high:g}", f"{mean:g} ± {std:g}")
     return table
 
 
 def _parts() -> Table:
-    from spjax.training.config import AGENTS, TEACHER_NAMES, VARIANTS
-
-    table = _table("names", "what", "known")
-    for what, known in (("agents", AGENTS), ("teachers", TEACHER_NAMES), ("variants of a preset", VARIANTS)):
-        table.add_row(what, ", ".join(known))
+    table = _table("parts", "what", "known")
+    for kind in catalogue.KINDS:
+        if known := catalogue.names(kind):
+            table.add_row(kind, ", ".join(known))
+    table.add_row("variant of a preset", ", ".join(VARIANTS))
     return table
 
 
-def _presets() -> list[str]:
-    from spjax.presets import preset_names
-
-    return [
-        f"spjax train {env} --agent {agent} --teacher {teacher}"
-        + (f" --teacher.schedule {way}" if way else "")
+def _command(names: tuple[str, str, str, str | None, str | None]) -> str:
+    task, agent, teacher, schedule, start = names
+    return (
+        f"spjax train {task} --agent {agent} --teacher {teacher}"
+        + (f" --teacher.schedule {schedule}" if schedule else "")
         + (f" --start {start}" if start else "")
-        for env, agent, teacher, way, start in preset_names()
-    ]
+    )
 
 
 def _runs() -> Table:

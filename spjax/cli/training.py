@@ -11,8 +11,10 @@ from spjax import catalogue, settings
 from spjax.cli.cache import keep_compiled_programs
 from spjax.cli.errors import Failure, UsageError, run_continues
 from spjax.cli.flags import Group, parse, read, value_of
+from spjax.cli.own import load_own, uses_of, words
 from spjax.cli.report import report
-from spjax.presets.base import VARIANTS, preset, table_of
+from spjax.presets.base import preset
+from spjax.presets.table import VARIANTS, table_of
 from spjax.settings import Part, Value, setting
 from spjax.training import train as training
 from spjax.training.config import PARTS, RunConfig
@@ -88,32 +90,6 @@ def resume(args: Sequence[str]) -> None:
     values = parse("resume", "Continue a run from its newest checkpoint.", [Group("", ResumeFlags)], args)[""]
     folder, used = values["folder"], load_own(words(values["use"]))
     _train(folder, values["plots"], lambda: training.resume(folder, progress=not values["quiet"], accept_changes=used))
-
-
-def load_own(files: Sequence[str]) -> bool:
-    """Loads files and modules of the user's; says whether there were any."""
-    for where in files:
-        catalogue.use(where)
-    return bool(files)
-
-
-def words(groups: Sequence[Sequence[str]]) -> list[str]:
-    """Returns the words of a flag that may be repeated."""
-    return [word for group in groups for word in group]
-
-
-def uses_of(args: Sequence[str]) -> list[str]:
-    """Returns what --use names in raw arguments, before anything is parsed."""
-    found: list[str] = []
-    taking = False
-    for token in args:
-        name, equals, value = token.partition("=")
-        if token.startswith("--"):
-            taking = name == "--use"
-            found += [value] if taking and equals else []
-        elif taking:
-            found.append(token)
-    return found
 
 
 def _start(command: str, flags: type[TrainFlags], args: Sequence[str]) -> None:

@@ -110,14 +110,16 @@ class Gaussian(ContextDistribution):
     def made(cls, **values: Any) -> "Gaussian":
         """Returns the Gaussian with these settings."""
         outside = values.get("outside", "clip")
-        mean, std, covariance = values.get("mean", ()), values.get("std"), values.get("covariance")
-        if (std is None) == (covariance is None):
+        mean: tuple[float, ...] = values.get("mean", ())
+        std: tuple[float, ...] | None = values.get("std")
+        covariance: ArrayLike | None = values.get("covariance")
+        if covariance is not None and std is None:
+            return cls.from_covariance(np.asarray(mean), covariance, outside)
+        if std is None or covariance is not None:
             raise ValueError("a gaussian needs either std or covariance")
-        if covariance is not None:
-            return cls.from_covariance(mean, covariance, outside)
         if len(mean) != len(std):
             raise ValueError(f"a gaussian needs as many values of std as of mean, got {len(std)} and {len(mean)}")
-        return cls(np.asarray(mean, np.float32), np.diag(np.asarray(std, np.float32)), outside)
+        return cls(jnp.asarray(mean, jnp.float32), jnp.diag(jnp.asarray(std, jnp.float32)), outside)
 
     def changed(self, **values: Any) -> "Gaussian":
         """Returns the Gaussian with other values of these settings; one of std and covariance replaces the other."""

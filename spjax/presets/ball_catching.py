@@ -22,9 +22,7 @@ with as many gradient steps. GoalGAN is pre-trained on contexts clipped to the b
 
 from typing import Any
 
-from spjax.contexts import Gaussian
-from spjax.envs.ball_catching import INITIAL_MEAN, TARGET_MEAN
-from spjax.presets.base import Names, Settings, Table
+from spjax.presets.table import Names, Settings, Table
 
 K_ALPHA = {"target": {"trpo": 70, "ppo": 50, "sac": 60}, "initial": {"trpo": 0, "ppo": 0, "sac": 0}}
 ZETA = {"target": {"trpo": 0.4, "ppo": 0.45, "sac": 0.6}, "initial": {"trpo": 0.425, "ppo": 0.45, "sac": 0.6}}
@@ -68,6 +66,9 @@ def _agent(names: Names) -> Settings:
 def _distributions(names: Names) -> Settings:
     if not names.article:
         return {}
+    from spjax.contexts import Gaussian
+    from spjax.envs.ball_catching import INITIAL_MEAN, TARGET_MEAN
+
     return {
         "initial": Gaussian.from_std(INITIAL_MEAN, ARTICLE_INITIAL_STD),
         "target": Gaussian.from_std(TARGET_MEAN, ARTICLE_TARGET_STD),

@@ -6,53 +6,18 @@ table of a task. A task without a table trains on the defaults.
 """
 
 import dataclasses
-import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from spjax import catalogue
 from spjax.agents.base import Agent
 from spjax.envs.base import Task
 from spjax.presets.published import published
+from spjax.presets.table import SCHEDULED, STARTED, VARIANTS, Names, table_of
 from spjax.runs.schema import Preset
 from spjax.settings import Part, nearest, put
 from spjax.teachers.base import Teacher
 from spjax.training.config import Printed, RunConfig
-
-VARIANTS = ("published", "article")
-
-Settings = Mapping[str, Any]  # dotted name -> value
-
-
-@dataclasses.dataclass(frozen=True)
-class Names:
-    """What a preset is looked up by."""
-
-    task: str
-    agent: str
-    teacher: str
-    schedule: str | None  # of teachers that have one
-    start: str | None  # of teachers that start somewhere
-    article: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """The published experiments of a task."""
-
-    agents: Mapping[str, Sequence[str]]  # agent -> its teachers; the defaults first
-    settings: Callable[[Names], Mapping[str, Settings]]  # "task", "agent", "teacher", "run" -> differences
-    starts: Sequence[str] = ("initial",)  # that were published, the default first
-    schedules: Sequence[str] = ("proportion", "bound")  # of teachers that have one, the default first
-
-
-_TABLES = {  # task -> module with `TABLE`
-    "point-mass-3d": "spjax.presets.point_mass",
-    "point-mass-2d": "spjax.presets.point_mass",
-    "ball-catching": "spjax.presets.ball_catching",
-    "gate-precision": "spjax.presets.gate",
-    "gate-global": "spjax.presets.gate",
-}
 
 
 def preset(
@@ -105,32 +70,6 @@ def preset(
     return _with_reference(config, names)
 
 
-def preset_names() -> list[tuple[str, str, str, str | None, str | None]]:
-    """Returns (task, agent, teacher, schedule, start) of every experiment that can be run; start None is the default."""
-    found = []
-    for task in _TABLES:
-        table = table_of(task)
-        for agent, teachers in table.agents.items():
-            for teacher in teachers:
-                declared = catalogue.find("teacher", teacher).cls.declared()  # type: ignore[attr-defined]
-                schedules = table.schedules if _chooses(declared, "schedule", teacher) else (None,)
-                starts = (None, *(table.starts[1:] if "start" in declared else ()))
-                found += [(task, agent, teacher, schedule, start) for schedule in schedules for start in starts]
-    return found
-
-
-def table_of(task: str) -> Table:
-    """Returns the published experiments of a task; an empty table where there are none."""
-    if task not in _TABLES:
-        return Table(agents={}, settings=lambda names: {})
-    table: Table = importlib.import_module(_TABLES[task]).TABLE
-    return table
-
-
-def _chooses(declared: Mapping[str, Any], what: str, teacher: str) -> bool:
-    return what in declared and teacher != "self-paced-joint"
-
-
 def _chosen(what: str, name: str | None, teacher: Teacher, published: Sequence[str]) -> str | None:
     """Returns the name of the schedule or start that the teacher gets, None where it has none."""
     declared = teacher.declared()
@@ -140,7 +79,7 @@ def _chosen(what: str, name: str | None, teacher: Teacher, published: Sequence[s
             raise ValueError(f"the teacher {own!r} has no {what}, got {name!r}")
         return None
     if name is None:
-        return published[0] if _chooses(declared, what, own) else None
+        return published[0] if own in {"schedule": SCHEDULED, "start": STARTED}[what] else None
     if what == "schedule":
         catalogue.find("schedule", name)
     return name

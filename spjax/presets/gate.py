@@ -17,9 +17,7 @@ generation of 12, and it has as many rollouts as the others; the paper has it in
 
 from typing import Any
 
-from spjax.agents.episodic.cma_es import population_size
-from spjax.agents.episodic.features import RadialBasis
-from spjax.presets.base import Names, Settings, Table
+from spjax.presets.table import Names, Settings, Table
 
 NUM_ITERATIONS = {"global": 600, "precision": 350}
 NUM_SAMPLES = 100  # rollouts an iteration
@@ -40,6 +38,8 @@ PARAMETERS = {"published": 16, "article": 14}
 
 def settings(names: Names) -> dict[str, Settings]:
     """Returns what differs from the defaults of the parts."""
+    from spjax.agents.episodic.cma_es import population_size
+
     case = names.task.removeprefix("gate-")
     num_parameters = PARAMETERS["article" if names.article else "published"]
     rollouts = population_size(num_parameters) if names.agent == "cma-es" else NUM_SAMPLES
@@ -59,6 +59,8 @@ def settings(names: Names) -> dict[str, Settings]:
 def _agent(names: Names, case: str) -> Settings:
     if names.agent == "cma-es":
         return {}
+    from spjax.agents.episodic.features import RadialBasis
+
     found: dict[str, Any] = {
         "max_kl": MAX_KL[case],
         "value_features": RadialBasis((-5.0, 0.1), (5.0, WIDEST_CENTRE[case]), (10, 5), (0.6, 150.0)),

@@ -21,8 +21,8 @@ and the final return of the 2-D task falls from about 8.8 to 8.7.
 
 from typing import Any
 
-from spjax.presets.base import Names, Settings, Table
 from spjax.presets.policy_search import of_sprl
+from spjax.presets.table import Names, Settings, Table
 
 K_ALPHA = {"ppo": 10, "trpo": 20, "sac": 25}
 ZETA = {"ppo": 1.6, "trpo": 1.6, "sac": 1.1}

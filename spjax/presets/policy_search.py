@@ -19,8 +19,7 @@ The mean return passes 5 after 506 (3-D) and 401 units (2-D); the paper needs up
 while most of them crash and 2,300 in the end; 800 units are 820 iterations on average, and 960 in the longest of these runs.
 """
 
-from spjax.agents.episodic.features import Polynomial
-from spjax.presets.base import Names, Settings
+from spjax.presets.table import Names, Settings
 
 NUM_ITERATIONS = 1000
 EVALUATE_EVERY = 10
@@ -35,7 +34,6 @@ def of_sprl(names: Names) -> dict[str, Settings]:
         "agent": {
             "max_kl": 0.5,
             "fit_max_kl": 0.2,
-            "value_features": Polynomial(2),
             "num_samples": 25,
             "buffer_size": 10,
             "ridge_unit": "reward",

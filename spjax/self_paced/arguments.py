@@ -34,7 +34,7 @@ def check_number(name: str, value: ArrayLike | None, least: float = -np.inf) -> 
         return
     if jnp.shape(value) != ():
         raise ValueError(f"{name} must be a single number, got shape {jnp.shape(value)}")
-    if not isinstance(value, jax.core.Tracer) and not (np.isfinite(value) and value >= least):
+    if not isinstance(value, jax.core.Tracer) and not (np.isfinite(value) and bool(np.asarray(value) >= least)):
         wanted = "finite" if least == -np.inf else f"finite and at least {least:g}"
         raise ValueError(f"{name} must be {wanted}, got {value}")
 

@@ -138,10 +138,11 @@ class SlotCollector(Collector):
         def environment_step(carry: tuple[Array, Any, Outcome, Array]) -> tuple[Array, Any, Outcome, Array]:
             time, env_states, outcome, path = carry
             after = self.control_step(agent_state, jax.random.wrap_key_data(bits[time]), env_states)
-            going = ~outcome.ended
+            going, total = ~outcome.ended, outcome.episode_return
+            assert total is not None  # of step-based tasks
             reward = jnp.where(going & jnp.isfinite(after.reward), after.reward, 0.0)
             outcome = Outcome(
-                episode_return=outcome.episode_return + reward,
+                episode_return=total + reward,
                 discounted_return=outcome.discounted_return + self.agent.discount**env_states.time_step * reward,
                 success=jnp.where(going, after.success, outcome.success),
                 ended=outcome.ended | after.terminated | after.truncated,

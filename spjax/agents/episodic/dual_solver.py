@@ -7,8 +7,8 @@ with E_k = offset_k + sign_k V and V_i = chi . phi(c_i). The temperatures are mi
 (`spjax.agents.episodic.temperature`; it needs no features), and the remaining function of chi, convex too, by Newton's
 method with its exact Hessian. A trip passes over the feature matrix twice: once for gradient and Hessian together, once for
 the change of V along the step. The line search works on the N values of V alone and goes by slopes, which convexity allows
-and rounding disturbs less than values. Temperatures change at most `MAX_RATIO`-fold a trip; this leads problems with a temperature at its floor there
-along a smooth path.
+and rounding disturbs less than values. Temperatures change at most `MAX_RATIO`-fold a trip; this leads problems with a
+temperature at its floor there along a smooth path.
 """
 
 from typing import NamedTuple

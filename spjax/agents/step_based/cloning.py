@@ -17,7 +17,6 @@ from jaxtyping import Array, Float
 from spjax.agents.step_based.minibatches import minibatches, shuffled
 from spjax.agents.step_based.networks import Params
 from spjax.agents.step_based.rollout import init_slots, rollout
-from spjax.contexts import Gaussian
 from spjax.envs.base import Env
 from spjax.episodes import Attempt
 
@@ -62,10 +61,9 @@ def hold_position(agent: Any, agent_state: Any, env: Env, key: Array) -> Any:
 def resting_observations(env: Env, key: Array) -> Float[Array, "row observation"]:
     """Returns observations of episodes of the zero action in contexts of the initial distribution."""
     key_slots, key_rollout = jax.random.split(key)
-    initial = Gaussian.from_std(env.initial_mean, env.initial_std)
 
     def assign(context_key: Array, last: Attempt) -> tuple[Float[Array, " dim"], tuple[()]]:
-        return env.context_space.clip(initial.sample(context_key)), ()
+        return env.initial.sample(context_key, env.context_space), ()
 
     def rest(act_key: Array, observation: Array) -> tuple[Array, tuple[()]]:
         return jnp.zeros(len(env.action_lower)), ()
