@@ -87,6 +87,11 @@ class Env(Task):
     def trace(self, state: EnvState) -> Float[Array, "2"]:
         """Returns the point of the plane that pictures of trajectories show."""
 
+    @property
+    def resting_steps(self) -> int:
+        """Control steps that an episode of zero actions lasts, about; the horizon where the task does not know better."""
+        return self.horizon
+
 
 _REGISTRY: dict[str, Callable[[], Any]] = {}
 

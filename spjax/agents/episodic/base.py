@@ -53,12 +53,13 @@ class Metrics:
     success_rate: Float[Array, ""]
     environment_steps: Int[Array, ""]
     curriculum: "CurriculumMetrics | None"  # of a learner that moves its contexts
-    kl: Float[Array, ""]  # KL(old || new) of the fit, nats
-    eta: Float[Array, ""]  # multiplier of the fit; infinite where it failed
+    kl: Float[Array, ""]  # KL(old || new) of what was taken from the fit, nats; 0 where nothing was
+    eta: Float[Array, ""]  # multiplier of the fit; infinite where nothing was taken from it
     effective_sample_size: Float[Array, ""]  # of the policy weights
     entropy: Float[Array, ""]  # of the new policy, nats
     dual_trips: Int[Array, ""]
     dual_result: Int[Array, ""]  # a `Result`
+    moved: Bool[Array, ""]  # whether the policy is the fit's; not where all rewards are equal or one is not finite
 
 
 @struct.dataclass
@@ -209,9 +210,17 @@ class EpisodicLearner(abc.ABC):
         )
         update = in_float64(self._update_function) if self.precision == "float64" else self._update_function
         policy, contexts, weights, record = update(data)
-        finite, informative = weights.result != Result.NOT_FINITE, samples.rewards.max() > samples.rewards.min()
-        policy = select(finite & informative, policy, state.policy)
-        contexts = select(finite & (informative | (alpha > 0)), contexts, state.contexts)
+
+        # what is worth taking: equal rewards say nothing of the policy, and of contexts only that the target is better
+        finite = weights.result != Result.NOT_FINITE
+        informative = samples.rewards.max() > samples.rewards.min()
+        takes_policy = finite & informative
+        takes_contexts = finite & (informative | (alpha > 0))
+        policy = select(takes_policy, policy, state.policy)
+        contexts = select(takes_contexts, contexts, state.contexts)
+
+        taken = jnp.stack([takes_policy, *[takes_contexts] * (len(record.parts) - 1)])
+        kl = jnp.where(taken.all(), record.kl, jnp.where(taken, record.parts, 0.0).sum())
         metrics = Metrics(
             reward=batch.rewards.mean(),
             success_rate=batch.successes.mean(dtype=float),
@@ -219,12 +228,13 @@ class EpisodicLearner(abc.ABC):
             curriculum=self._curriculum(
                 CurriculumMetrics(alpha, kl_to_target, contexts.mean, contexts.chol @ contexts.chol.T)
             ),
-            kl=record.kl,
-            eta=record.eta,
+            kl=kl,
+            eta=jnp.where(taken.any(), record.eta, jnp.inf),
             effective_sample_size=1 / (weights.policy**2).sum(),
             entropy=policy.entropy,
             dual_trips=weights.trips,
             dual_result=weights.result,
+            moved=takes_policy & record.moved,
         )
         learned = dataclasses.replace(
             state, policy=policy, contexts=contexts, minimiser=weights.minimiser, iteration=state.iteration + 1

@@ -64,9 +64,10 @@ def test_the_fit_agrees_with_numpy_and_uses_the_allowed_divergence_but_never_mor
         with jax.enable_x64(dtype == jnp.float64):
             news, record = fit_jitted(as_arrays(parts, dtype), jnp.asarray(max_kl, dtype))
         total = 0.0
-        for part, new in zip(parts, news, strict=True):
+        for part, new, part_kl in zip(parts, news, record.parts, strict=True):
             gain, covariance, kl = reference(*part, float(record.eta))
             total += kl
+            assert float(part_kl) == pytest.approx(kl, rel=1e-6 if dtype == jnp.float64 else 2e-2, abs=1e-5)
             tolerance = 1e-9 if dtype == jnp.float64 else 2e-3
             np.testing.assert_allclose(new.gain, gain, atol=tolerance * np.abs(gain).max())
             np.testing.assert_allclose(new.chol @ new.chol.T, covariance, atol=tolerance * np.abs(covariance).max())
@@ -115,6 +116,8 @@ def test_a_bound_of_zero_or_data_that_are_not_finite_keep_the_old_distributions(
     for given, max_kl in ((parts, 0.0), (spoiled, 0.25)):
         news, record = fit_jitted(given, jnp.float32(max_kl))
         assert not bool(record.moved)
+        assert (float(record.kl), float(record.eta)) == (0.0, np.inf)
+        np.testing.assert_array_equal(record.parts, 0.0)
         for new, (old, *_) in zip(news, given, strict=True):
             jax.tree.map(np.testing.assert_array_equal, new, old)
 
