@@ -4,9 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
 from spjax.agents.episodic.fit import Part, fit, raise_floor
-from spjax.agents.episodic.policy import LinearGaussian
+from spjax.agents.episodic.policy import LinearGaussian, sample_inside
 from spjax.contexts import Gaussian
 
 fit_jitted = jax.jit(fit)
@@ -145,3 +147,21 @@ def test_raising_a_floor_under_strong_correlation_gives_a_positive_definite_cova
 def test_a_floor_below_the_standard_deviations_changes_nothing():
     wide = Gaussian.from_covariance(np.zeros(2), np.array([[1.0, 0.5], [0.5, 2.0]]))
     np.testing.assert_array_equal(raise_floor(wide, jnp.array([0.5, 1.0])).chol, wide.chol)
+
+
+def test_lanes_on_two_devices_keep_their_bounds_and_draw_inside():
+    random = np.random.default_rng(6)
+    lanes = [as_arrays(random_parts(random, 80, 3, surprise), jnp.float32) for surprise in (5.0, 100.0)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
+    bounds, keys = jnp.array([0.01, 0.3]), jax.random.split(jax.random.key(0), 2)
+
+    def both(parts, max_kl, key):
+        draws = sample_inside(key, parts[1].samples, 10 * parts[1].old.chol, (-5.0, -1.0), (5.0, 1.0))
+        return fit(parts, max_kl)[1].kl, draws
+
+    mesh = Mesh(np.asarray(jax.devices()[:2]), ("lane",))
+    mapped = jax.shard_map(jax.vmap(both), mesh=mesh, in_specs=P("lane"), out_specs=P("lane"))
+    kl, draws = jax.jit(mapped)(stacked, bounds, keys)
+    assert (kl <= bounds * (1 + 1e-3)).all()
+    assert (kl >= 0.98 * bounds).all()
+    assert (np.abs(draws) <= [5.0, 1.0]).all()
