@@ -1,7 +1,7 @@
 """How long the command line takes to answer: ``python -m benchmarks.startup``.
 
-CPU seconds, user and system, of whole processes in an empty folder, after one that is not counted and leaves the byte code. CPU and
-not wall time, so that other processes on the machine matter less. Writes ``benchmarks/results/startup.json``.
+CPU seconds, user and system, of whole processes in an empty folder, after one that is not counted and leaves the byte code
+and what help keeps. CPU and not wall time, so that other processes on the machine matter less. Writes ``benchmarks/results/startup.json``.
 """
 
 import os
@@ -13,9 +13,9 @@ import tempfile
 from pathlib import Path
 
 import tyro
+from spjax.analysis.results import Record, measured_here, write_records
 
 from benchmarks import command_line
-from spjax.analysis.results import Record, measured_here, write_records
 
 RESULTS = Path(__file__).parent / "results" / "startup.json"
 ROOT = Path(__file__).parents[1]

@@ -9,18 +9,18 @@ if TYPE_CHECKING:
 HELP = """\
 spjax: self-paced curricula for reinforcement learning, jitted end to end.
 
-    spjax train ENV      train seeds of one experiment
-    spjax sweep ENV      train a grid of settings, in one compiled program
+    spjax train TASK     train seeds of one experiment
+    spjax sweep TASK     train a grid of settings, in one compiled program
     spjax resume RUN     continue a run that was stopped or killed
     spjax evaluate RUN   play new episodes with the newest policies of a run
     spjax plot RUN ...   draw the pictures of runs
     spjax render RUN     film episodes of the newest policy: a video and a web page
-    spjax list           environments, agents, teachers, presets, and your runs
+    spjax list [TASK]    tasks, agents, teachers, presets, and your runs
 
 for example:
 
     spjax train point-mass-3d --agent ppo --teacher self-paced --teacher.schedule bound --seeds 20
-    spjax sweep point-mass-3d --over teacher.kl_proportion=0.4,0.8,1.6 --seeds 20
+    spjax sweep point-mass-3d --over teacher.schedule.zeta=0.4,0.8,1.6 --seeds 20
     spjax evaluate runs/point-mass-3d-ppo-self-paced-bound --context 2.5 0.5 0
 
 Each command has its own --help; settings of agents and teachers appear once they are chosen:

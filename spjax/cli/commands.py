@@ -1,5 +1,6 @@
 """Runs the commands, and turns every error into one sentence and an exit code: 2 for the user's, 1 for failures."""
 
+import functools
 import importlib
 import os
 import sys
@@ -54,12 +55,19 @@ def _dispatch(args: list[str]) -> None:
     if name == "--version":
         print(f"spjax {spjax.__version__}")
     elif name in _COMMANDS:
-        module, _, function = _COMMANDS[name].partition(":")
-        getattr(importlib.import_module(module), function)(rest)
+        from spjax.cli import help  # and what it brings, which --version does without
+
+        run_it = functools.partial(_run, name, rest)
+        help.show(args, run_it) if help.asks_for_help(rest) else run_it()
     else:
         from spjax.cli.flags import suggest
 
         raise UsageError(f"unknown command {name!r}; {suggest(name, _COMMANDS, 'see spjax --help')}")
+
+
+def _run(name: str, args: list[str]) -> None:
+    module, _, function = _COMMANDS[name].partition(":")
+    getattr(importlib.import_module(module), function)(args)
 
 
 def _no_device() -> str | None:
