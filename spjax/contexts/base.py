@@ -5,7 +5,7 @@ the package asks which family it has.
 """
 
 import abc
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,8 @@ from jaxtyping import Array, Bool, Float
 
 from spjax.contexts.chart import Chart
 from spjax.contexts.space import ContextSpace
+
+Own = TypeVar("Own", bound="ContextDistribution")
 
 
 @struct.dataclass
@@ -54,7 +56,7 @@ class ContextDistribution(abc.ABC):
         """Returns mean and standard deviations."""
 
     @abc.abstractmethod
-    def kl_to(self, other: Self) -> Float[Array, ""]:
+    def kl_to(self: Own, other: Own) -> Float[Array, ""]:
         """Returns KL(self || other) in nats, ``other`` of the same family."""
 
     @abc.abstractmethod
