@@ -112,6 +112,7 @@ class Moving(Teacher):
     def check(self, space: ContextSpace) -> None:
         """Checks the distributions and the length of the floor."""
         super().check(space)
+        self.starts_at.check_target(self.aims_at)
         check_floor(self.std_floor, space)
 
     def floor(self, evidence: Evidence, space_size: int) -> Float[Array, " dim"] | None:
