@@ -1,7 +1,7 @@
 """How long the command line takes to answer: ``python -m benchmarks.startup``.
 
-CPU seconds, user and system, of whole processes in an empty folder, after one that is not counted and leaves the byte code. CPU and
-not wall time, so that other processes on the machine matter less. Writes ``benchmarks/results/startup.json``.
+CPU seconds, user and system, of whole processes in an empty folder, after one that is not counted and leaves the byte code.
+CPU and not wall time, so that other processes on the machine matter less. Writes ``benchmarks/results/startup.json``.
 """
 
 import os
