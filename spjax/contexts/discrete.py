@@ -81,11 +81,13 @@ class Discrete(ContextDistribution):
         Raises:
             ValueError: neither a table nor a file is given, or both; the file cannot be read; and as `from_weights`.
         """
-        table, weights, file = (values.get(name) for name in _DECLARED)
-        if (table is None) == (file is None):
-            raise ValueError("a discrete distribution needs either a table or a file")
-        if file is not None:
+        table: ArrayLike | None = values.get("table")
+        weights: ArrayLike | None = values.get("weights")
+        file: str | None = values.get("file")
+        if file is not None and table is None:
             return _read(file)
+        if table is None or file is not None:
+            raise ValueError("a discrete distribution needs either a table or a file")
         return cls.uniform(table) if weights is None else cls.from_weights(table, weights)
 
     def changed(self, **values: Any) -> "Discrete":
