@@ -218,13 +218,12 @@ def test_a_schedule_that_says_neither_alpha_nor_a_bound_keeps_the_distribution_b
 
 @struct.dataclass
 class Slope(Schedule):
-    """Raises alpha with every update; wants the bound, too, where it is given."""
+    """Raises alpha with every update."""
 
     slope: float = 0.1
-    bound: float | None = None
 
     def aim(self, evidence):
-        return Aim(alpha=self.slope * evidence.update, performance_bound=self.bound)
+        return Aim(alpha=self.slope * evidence.update)
 
 
 def test_a_schedule_of_ones_own_sees_the_number_of_the_update_from_one_on(update, key):
