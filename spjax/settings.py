@@ -58,12 +58,17 @@ class Declared:
     setting: Setting
 
     @property
-    def kind(self) -> str | None:
-        """The kind of part that the setting holds, None for numbers and words."""
+    def contract(self) -> "type[Part] | None":
+        """The class of parts that the setting holds, None for numbers and words."""
         for choice in _choices(self.hint):
             if isinstance(choice, type) and issubclass(choice, Part):
-                return choice.kind
+                return choice
         return None
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of part that the setting holds, None for numbers and words."""
+        return None if self.contract is None else self.contract.kind
 
     @property
     def optional(self) -> bool:
@@ -194,9 +199,11 @@ def check_value(name: str, declared: Declared, value: Value) -> None:
     if words:
         if value not in words:
             raise ValueError(f"{name} must be {_either(words)}, got {value!r}")
-    elif declared.kind is not None:
+    elif declared.contract is not None:
         if not isinstance(value, Part) or value.kind != declared.kind:
             raise ValueError(f"{name} must be a {declared.kind}, got {value!r}")
+        if not isinstance(value, declared.contract):
+            raise ValueError(f"{name} must be a {declared.kind} of class {declared.contract.__name__}, got {value!r}")
         check(name, value)
     elif bool in _choices(declared.hint):
         if not isinstance(value, bool):
@@ -260,11 +267,11 @@ def _choices(hint: Any) -> tuple[Any, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
 
 
-def _words(hint: Any) -> tuple[str, ...]:
+def _words(hint: Any) -> tuple[str | int, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
 
 
-def _either(words: list[str]) -> str:
+def _either(words: list[str | int]) -> str:
     shown = [str(word) for word in words]
     return f"{', '.join(shown[:-1])} or {shown[-1]}" if len(shown) > 1 else shown[0]
 

@@ -177,6 +177,5 @@ class MovingMetrics:
 def check_floor(std_floor: float | tuple[float, ...] | None, space: ContextSpace) -> None:
     """Raises ValueError where a floor of the standard deviations has the wrong length."""
     if isinstance(std_floor, tuple) and len(std_floor) != space.size:
-        raise ValueError(
-            f"teacher.std_floor needs {space.size} values ({', '.join(space.names)}) or one for all, got {len(std_floor)}"
-        )
+        values = f"{space.size} value{'s' if space.size > 1 else ''} ({', '.join(space.names)})"
+        raise ValueError(f"teacher.std_floor needs {values} or one for all, got {len(std_floor)}")

@@ -1,11 +1,10 @@
 """Slots, contexts and episode records."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import struct
 
 from spjax.agents.step_based.rollout import init_slots, rollout
 from tests.probe import EndlessReward, Probe
@@ -15,7 +14,7 @@ def act(key, observation):
     return jnp.zeros(1), ()
 
 
-@dataclasses.dataclass(frozen=True)
+@struct.dataclass
 class FiveSteps(Probe):
     """Ends after five steps; the context is observed and its square is the reward."""
 
@@ -49,7 +48,7 @@ def test_every_finished_slot_starts_with_a_new_context_that_observation_and_rewa
 
 
 def test_the_next_observation_of_a_cut_step_is_the_last_of_its_own_episode(key):
-    env = dataclasses.replace(FiveSteps())
+    env = FiveSteps()
     assign = lambda k, last: (jax.random.uniform(k, (1,)), ())  # noqa: E731
     slots = init_slots(env, jax.random.fold_in(key, 0), 2, assign, ())
     _, transitions, _, _ = rollout(env, jax.random.fold_in(key, 1), slots, act, assign, 10, 0.9)
@@ -58,16 +57,16 @@ def test_the_next_observation_of_a_cut_step_is_the_last_of_its_own_episode(key):
     assert (np.asarray(transitions.observation[5, :, 1]) == 0).all()
 
 
-@dataclasses.dataclass(frozen=True)
+@struct.dataclass
 class Breaks(EndlessReward):
     """Turns NaN at its third step where the context is above a half; or, as a control, terminates there."""
 
     horizon = 100
-    poison: bool = True
+    poison: bool = struct.field(pytree_node=False, default=True)
 
-    def step(self, key, state, action):
-        after = super().step(key, state, action)
-        breaks = (state.context[0] > 0.5) & (after.time_step == 3)
+    def dynamics(self, key, state, action):
+        after = super().dynamics(key, state, action)
+        breaks = (state.context[0] > 0.5) & (state.time_step == 2)
         if self.poison:
             return after.replace(observation=jnp.where(breaks, jnp.nan, after.observation))
         return after.replace(terminated=breaks, reward=jnp.where(breaks, 0.0, after.reward))

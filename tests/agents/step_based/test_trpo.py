@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-import spjax
+from spjax.agents.base import Slots
 from spjax.agents.step_based import TRPO
 from spjax.agents.step_based.networks import gaussian_log_prob
 from spjax.agents.step_based.on_policy import Batch
 from spjax.agents.step_based.rollout import init_slots
 from spjax.agents.step_based.trpo import conjugate_gradient, gaussian_kl
+from spjax.envs.point_mass import PointMass
 from tests.agents.step_based.learning import train
 from tests.probe import ConstantReward, MatchContext
 
@@ -38,7 +39,7 @@ def test_the_policy_learns_the_action_that_the_context_asks_for(key):
 
 
 def test_every_accepted_step_keeps_the_kl_limit_and_improves_the_surrogate_on_the_point_mass(key):
-    env = spjax.preset("point-mass-3d", agent="trpo").env
+    env = PointMass()
     small = TRPO(num_envs=4, num_steps=64, hidden=(16,), value_batch=64, max_kl=0.02)
 
     def assign(key, last):
@@ -52,8 +53,9 @@ def test_every_accepted_step_keeps_the_kl_limit_and_improves_the_surrogate_on_th
         keys = jax.random.split(jax.random.fold_in(key, 3), 500)
 
         def iterate(carry, iteration_key):
-            state, slots, _, metrics = agent.iterate(carry[0], env, iteration_key, carry[1], assign)
-            return (state, slots), metrics
+            state, slots = carry
+            state, world, _, metrics = agent.iterate(state, Slots(env, slots, assign), iteration_key)
+            return (state, world.slots), metrics
 
         return jax.lax.scan(iterate, (state, slots), keys)[1]
 
