@@ -249,7 +249,7 @@ def _check_count(name: str, value: object) -> None:
         raise ValueError(f"{name} must be at least 1, got {value}")
 
 
-def _check_seeds(seeds: Sequence[int]) -> None:
+def _check_seeds(seeds: Sequence[Value]) -> None:
     if not seeds:
         raise ValueError("at least one seed is needed, got none")
     for seed in seeds:

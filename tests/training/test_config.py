@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import struct
@@ -14,7 +15,7 @@ from spjax.agents.episodic import RadialBasis
 from spjax.agents.step_based import PPO
 from spjax.contexts import Gaussian
 from spjax.envs import PointMass
-from spjax.self_paced.schedules import Bound, Proportion
+from spjax.self_paced.schedules import Bound, Evidence, Proportion
 from spjax.teachers.self_paced import SelfPaced
 from spjax.training.config import RunConfig
 from spjax.training.run_folder import record_of
@@ -202,11 +203,9 @@ def test_numbers_of_numpy_become_those_that_the_run_folder_can_hold():
 def test_one_floor_serves_every_dimension():
     config = taught(std_floor=0.1)
     config.check()
-    experiment = config.experiment(config.lanes()[0])
-    state = experiment.teacher.init(None, experiment.task.context_space)
-    contexts = state.buffer.context
-    evidence = type("Evidence", (), {"kl_to_target": 1e4, "contexts": contexts})
-    np.testing.assert_allclose(experiment.teacher.floor(evidence, 2), [0.1, 0.1])
+    nothing = jnp.zeros(3)
+    evidence = Evidence(jnp.zeros((3, 2)), nothing, nothing > 0, jnp.float32(1.0), jnp.float32(1e4), jnp.int32(1))
+    np.testing.assert_allclose(config.teacher.floor(evidence, 2), [0.1, 0.1])
 
 
 @struct.dataclass
