@@ -255,4 +255,3 @@ def _unknown(command: str, groups: Sequence[Group], token: str) -> str:
     known = [group.flag(field).removeprefix("--") for group in groups for field in group.declared()]
     near = settings.near_name(name.removeprefix("--"), known, cutoff=0.7)
     return f"unknown flag {name}; " + (f"did you mean --{near}?" if near else f"see spjax {command} --help")
-

@@ -81,9 +81,9 @@ def test_symbols_of_the_paper_and_slips_lead_to_their_settings(name, meant):
 
 def test_the_bound_of_the_paper_leads_to_its_setting_where_there_is_one_and_else_nowhere():
     sweep = {"teacher.V_LB": (1.0,)}
-    with pytest.raises(ValueError, match="did you mean 'teacher.schedule.performance_bound'"):
+    with pytest.raises(ValueError, match=r"did you mean 'teacher.schedule.performance_bound'"):
         dataclasses.replace(taught(schedule=Bound()), over=sweep).check()
-    with pytest.raises(ValueError, match="unknown setting 'teacher.V_LB'; known: teacher.initial.mean"):
+    with pytest.raises(ValueError, match=r"unknown setting 'teacher.V_LB'; known: teacher.initial.mean"):
         tiny(over=sweep).check()
 
 
@@ -222,7 +222,7 @@ class Still(SelfPaced):
     """Never moves."""
 
     def move(self, state, evidence):
-        distribution, record, alpha = super().move(state, evidence)
+        _, record, alpha = super().move(state, evidence)
         return state.distribution, record, alpha
 
 
@@ -256,10 +256,25 @@ def test_a_schedule_of_no_name_is_refused_inside_a_teacher_too():
 @pytest.mark.parametrize(
     ("task", "agent", "teacher", "message"),
     [
-        ("point-mass-2d", "ppo", "self-paced-joint", "'self-paced-joint' is for agents that run whole rollouts, got 'ppo'"),
+        (
+            "point-mass-2d",
+            "ppo",
+            "self-paced-joint",
+            "'self-paced-joint' is for agents that run whole rollouts, got 'ppo'",
+        ),
         ("gate-precision", "sprl", "self-paced", "the agent 'sprl' needs a teacher whose contexts are fitted together"),
-        ("gate-precision", "c-reps", "self-paced-joint", "needs an agent that fits the contexts together with its policy"),
-        ("gate-precision", "ppo", "default", "the agent 'ppo' acts step by step, the task 'gate-precision' is played in"),
+        (
+            "gate-precision",
+            "c-reps",
+            "self-paced-joint",
+            "needs an agent that fits the contexts together with its policy",
+        ),
+        (
+            "gate-precision",
+            "ppo",
+            "default",
+            "the agent 'ppo' acts step by step, the task 'gate-precision' is played in",
+        ),
     ],
 )
 def test_parts_that_do_not_go_together_are_refused_by_what_they_can_do(task, agent, teacher, message):
