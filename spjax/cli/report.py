@@ -8,6 +8,7 @@ from rich.console import Console
 
 from spjax.analysis.records import records_of_run
 from spjax.analysis.tables import comparison, terminal_table
+from spjax.cli.terminal import print_table
 from spjax.runs.read import Run, load_run
 from spjax.runs.results import Record
 from spjax.runs.schema import Frozen
@@ -17,7 +18,7 @@ def report(folder: Path, plots: bool) -> None:
     """Prints the result beside the paper's, the times and what went wrong; draws the pictures and names them."""
     console, run = Console(), load_run(folder)
     records = records_of_run(run, experiment="run")
-    console.print(terminal_table(records))
+    print_table(console, terminal_table(records))
     for line in (*_remarks(run, records), f"run folder: {folder}"):
         say(console, line)
     if plots:

@@ -10,7 +10,7 @@ from rich.console import Console
 import spjax
 from spjax.cli import main
 from spjax.cli.errors import Failure
-from spjax.cli.render import write
+from spjax.cli.filming import write
 from spjax.rendering import offscreen
 from tests.training.conftest import tiny
 

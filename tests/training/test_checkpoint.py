@@ -6,7 +6,8 @@ import random
 import numpy as np
 import pytest
 from flax import struct
-from spjax.training.checkpoint import Checkpoints
+
+from spjax.runs.checkpoint import Checkpoints
 
 
 @struct.dataclass
