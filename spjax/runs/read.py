@@ -163,7 +163,7 @@ def _read_json(file: Path, parse: Callable[[Mapping[str, Any]], T]) -> T:
     except KeyError as error:
         raise ValueError(f"{file} lacks the entry {error}; {advice}") from None
     except ValueError as error:
-        raise ValueError(f"{file} cannot be read: {error}") from None
+        raise ValueError(f"{file.parent}: {error}") from None
     except (TypeError, IndexError, AttributeError) as error:
         raise ValueError(f"{file} is damaged ({error}); {advice}") from None
 

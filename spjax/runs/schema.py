@@ -204,9 +204,9 @@ class RunRecord:
         """
         version = raw["format_version"]
         if version not in (1, FORMAT_VERSION):
-            readable = f"1 and {FORMAT_VERSION}, which this spjax reads"
+            readable = f"this spjax reads 1 and {FORMAT_VERSION}"
             advice = "use the spjax that wrote it, or train again"
-            raise ValueError(f"format version {version!r} is none of {readable}; {advice}")
+            raise ValueError(f"config.json has format version {version!r}, {readable}; {advice}")
 
         content: dict[str, Any] = _restored(_upgraded(raw) if version == 1 else raw)
         config = content["config"]

@@ -132,7 +132,7 @@ from tests.cli.conftest import P3D
         (["evaluate", "nowhere", "--episodes", "0"], "--episodes must lie in [1, 100000], got 0"),
         (["evaluate", "nowhere", "--seed", "-1"], "--seed must lie in [0, 2^32), got -1"),
         (["plot"], "plot needs folders, got nothing"),
-        (["plot", "nowhere"], "there is no folder nowhere; give the path of a run folder that `spjax train` wrote"),
+        (["plot", "nowhere"], "there is no run folder nowhere"),
         (["list", "3"], "unexpected argument '3'; see spjax list --help"),
     ],
 )
@@ -149,11 +149,13 @@ def test_what_the_user_gets_wrong_is_one_sentence_and_exit_code_2(args, sentence
         (lambda run: (run / "config.json").unlink(), "{run} is not a run folder: it has no config.json"),
         (
             lambda run: (run / "config.json").write_text('{"format_version": 1, "env"'),
-            "{run}/config.json is half-written or damaged",
+            "{run}/config.json is damaged or half-written (Expecting ':' delimiter: line 1 column 28 (char 27)); "
+            "restore it or train again",
         ),
         (
             lambda run: (run / "config.json").write_text('{"format_version": 99}'),
-            "{run} has format version 99, this spjax reads 1",
+            "{run}: config.json has format version 99, this spjax reads 1 and 2; "
+            "use the spjax that wrote it, or train again",
         ),
         (
             lambda run: shutil.rmtree(run / "checkpoints"),

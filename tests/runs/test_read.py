@@ -134,7 +134,7 @@ def test_a_configuration_without_an_entry_names_it(make_run: MakeRun) -> None:
 def test_another_format_version_is_refused_with_both_versions(make_run: MakeRun) -> None:
     folder = make_run()
     edit_config(folder, format_version=7)
-    with pytest.raises(ValueError, match=r"format version 7 is none of 1 and 2, which this spjax reads"):
+    with pytest.raises(ValueError, match=r"format version 7, this spjax reads 1 and 2; use the spjax"):
         load_run(folder)
 
 

@@ -155,7 +155,7 @@ def test_ctrl_c_ends_training_after_a_chunk_and_the_run_goes_on_or_is_finished(
         (lambda folder: (folder / "config.json").write_text('{"format_ver'), "is damaged or half-written"),
         (
             lambda folder: (folder / "config.json").write_text('{"format_version": 99}'),
-            "format version 99 is none of 1 and 2, which this spjax reads",
+            "has format version 99, this spjax reads 1 and 2; use the spjax that wrote it, or train again",
         ),
     ],
 )
