@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from spjax.analysis import statistics
 from spjax.analysis.curves import Series, alpha_curve, draw_band, kl_to_target_curve, learning_curve
-from spjax.analysis.pictures import PICTURES, Picture, plot_run
+from spjax.analysis.pictures import Contexts, plot_run
 from spjax.analysis.snapshots import context_snapshots, trajectory_picture
 from spjax.analysis.text import settings_label
 from spjax.runs.read import Run, load_run
@@ -64,7 +64,7 @@ def test_a_swept_run_has_snapshots_and_trajectories_for_each_value(make_run: Mak
 
 def test_a_picture_apart_sees_the_lanes_of_its_value_alone(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Run] = []
-    monkeypatch.setitem(PICTURES, "contexts", Picture(seen.append, apart=True))
+    monkeypatch.setattr(Contexts, "draw", lambda self, run: seen.append(run))
     run = load_run(make_run(swept=SWEPT, seeds=(3, 7), frozen=(2,)))
     assert "contexts" not in "".join(file.stem for file in plot_run(run.path))
     first, second = seen
