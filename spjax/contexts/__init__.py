@@ -3,6 +3,7 @@
 from spjax.contexts.base import ContextDistribution, Summary
 from spjax.contexts.chart import Chart, KlDirection
 from spjax.contexts.gaussian import Gaussian, kl_divergence
+from spjax.contexts.parametric import Parametric
 from spjax.contexts.space import ContextSpace
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "ContextSpace",
     "Gaussian",
     "KlDirection",
+    "Parametric",
     "Summary",
     "kl_divergence",
 ]
