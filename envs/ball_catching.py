@@ -46,6 +46,7 @@ class BallCatching(Env):
     action_lower = tuple(-limit for limit in scene.ACTION_LIMIT)  # rad/s, joints 1, 3, 4, 5, 6
     action_upper = scene.ACTION_LIMIT
     horizon = 200
+    resting_steps = 56  # a flight of half a second and a little
     control_period = scene.SUBSTEPS * scene.TIMESTEP
     context_space = ContextSpace(
         names=("angle", "radius", "distance"),

@@ -176,3 +176,8 @@ class Env(Task):
         time_step = state.time_step + 1
         truncated = ~after.terminated & (time_step >= self.horizon)
         return dataclasses.replace(after, truncated=truncated, time_step=time_step)
+
+    @property
+    def resting_steps(self) -> int:
+        """Control steps that an episode of zero actions lasts, about; the horizon where the task does not know better."""
+        return self.horizon

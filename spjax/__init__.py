@@ -1,8 +1,6 @@
 """Self-paced curricula for reinforcement learning, jitted end to end (Klink et al., JMLR 22, 2021)."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as in typing, which takes longer to import than the first help to print
 if TYPE_CHECKING:
     from spjax.presets import preset
     from spjax.training.train import resume, train
@@ -13,8 +11,10 @@ __all__ = ["preset", "resume", "train"]
 _HOMES = {"preset": "spjax.presets", "resume": "spjax.training.train", "train": "spjax.training.train"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imports JAX and all that trains only when asked for it, so that the command line answers at once."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
     return getattr(importlib.import_module(_HOMES[name]), name)

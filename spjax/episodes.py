@@ -2,8 +2,27 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
+
+
+@struct.dataclass
+class Maybe:
+    """A number of a metric that there may be nothing to say of; so NaN, where it comes up, is always a fault."""
+
+    value: Float[Array, "..."]  # 0 where there is none
+    present: Bool[Array, ""]
+
+    @classmethod
+    def where(cls, present: Bool[Array, ""], value: Float[Array, "..."]) -> "Maybe":
+        """Returns the value where it is present; what it is elsewhere does not matter."""
+        return cls(jnp.where(present, value, jnp.zeros_like(value)), present)
+
+    @classmethod
+    def mean(cls, values: Float[Array, " row"], mask: Bool[Array, " row"]) -> "Maybe":
+        """Returns the mean over the masked rows, if there are any."""
+        return cls(masked_mean(values, mask), mask.any())
 
 
 @struct.dataclass
@@ -46,3 +65,8 @@ class ContextFit:
     distribution: Any  # a distribution over contexts
     alpha: Float[Array, ""]  # weight of the KL divergence to the target
     kl_to_target: Float[Array, ""]  # before the fit, nats
+
+
+def masked_mean(values: Float[Array, " row"], mask: Bool[Array, " row"]) -> Float[Array, ""]:
+    """Returns the mean over the masked rows, 0 where there are none."""
+    return jnp.where(mask, values, 0.0).sum() / jnp.maximum(mask.sum().astype(float), 1.0)

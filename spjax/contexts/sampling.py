@@ -34,7 +34,8 @@ def sample_inside(
         theta = jnp.where(inside[:, None], theta, new)
         return draws + 1, key, theta, ((theta >= low) & (theta <= high)).all(axis=1)
 
-    outside = jnp.isnan(means).any(axis=1) & False
-    start = (jnp.zeros((), jnp.int32), key, jnp.zeros_like(means), outside)
+    # "like" the means, so that under shard_map it varies over devices as they do
+    inside = jnp.zeros_like(means[:, 0], bool)
+    start = (jnp.zeros((), jnp.int32), key, jnp.zeros_like(means), inside)
     _, _, theta, _ = lax.while_loop(unfinished, redraw, start)
     return jnp.clip(theta, low, high)

@@ -27,6 +27,7 @@ from spjax.presets.table import Names, Settings, Table
 K_ALPHA = {"target": {"trpo": 70, "ppo": 50, "sac": 60}, "initial": {"trpo": 0, "ppo": 0, "sac": 0}}
 ZETA = {"target": {"trpo": 0.4, "ppo": 0.45, "sac": 0.6}, "initial": {"trpo": 0.425, "ppo": 0.45, "sac": 0.6}}
 V_LB = {"trpo": 42.5, "ppo": 42.5, "sac": 25.0}
+FIRST_UPDATE = {"ppo": 6, "trpo": 5, "sac": 5}  # iterations after which the first update of the contexts comes
 ALP_GMM = {"trpo": (0.2, 200, 2000), "ppo": (0.3, 200, 2000), "sac": (0.3, 200, 1000)}  # p_RAND, n_ROLLOUT, s_BUFFER
 ARTICLE_INITIAL_STD = (0.03, 0.03, 0.3)
 ARTICLE_TARGET_STD = (0.8, 0.38, 1.0)
@@ -80,7 +81,8 @@ def _teacher(names: Names) -> Settings:
         return dict(zip(("random_fraction", "num_rollouts", "buffer_size"), ALP_GMM[names.agent], strict=True))
     if names.teacher == "goal-gan":
         return {"noise": 0.1, "num_rollouts": 200, "success_fraction": 0.3}
-    window: Settings = {"buffer_size": 100, "sliding_window": True}
+    first = FIRST_UPDATE[names.agent] - 1
+    window: Settings = {"buffer_size": 100, "sliding_window": True, "warmup": first}
     if names.teacher == "spgl":
         from_returns: Settings = {"value_source": "return"} if names.agent == "sac" else {}
         return {**window, **from_returns, "performance_bound": V_LB[names.agent]}

@@ -25,6 +25,8 @@ from spjax.presets.policy_search import of_sprl
 from spjax.presets.table import Names, Settings, Table
 
 K_ALPHA = {"ppo": 10, "trpo": 20, "sac": 25}
+FIRST_UPDATE = {"ppo": 6, "trpo": 5, "sac": 5}  # iterations after which the first update of the contexts comes
+BUFFER_SIZE = 1000  # episodes that an update may use, those since the last one
 ZETA = {"ppo": 1.6, "trpo": 1.6, "sac": 1.1}
 STD_FLOOR = {"point-mass-2d": (0.2, 0.1875), "point-mass-3d": (0.2, 0.1875, 0.1)}  # context units
 
@@ -79,14 +81,23 @@ def _teacher(names: Names) -> Settings:
     if names.teacher == "goal-gan":
         return dict(zip(("noise", "num_rollouts", "success_fraction"), GOAL_GAN[task, agent][not article], strict=True))
     if names.teacher == "spgl":
-        return {"std_floor": STD_FLOOR[task], "value_source": "return" if agent == "sac" else "critic"}
+        return {**_shared(names), "value_source": "return" if agent == "sac" else "critic"}
     if names.teacher == "self-paced":
         return _self_paced(names)
     return {}
 
 
+def _shared(names: Names) -> Settings:
+    """Returns the settings of both teachers that move a Gaussian."""
+    return {
+        "std_floor": STD_FLOOR[names.task],
+        "buffer_size": BUFFER_SIZE,
+        "warmup": FIRST_UPDATE[names.agent] - 1,
+    }
+
+
 def _self_paced(names: Names) -> Settings:
-    found: dict[str, Any] = {"std_floor": STD_FLOOR[names.task]}
+    found: dict[str, Any] = dict(_shared(names))
     if names.article:
         found["kl_direction"] = "new-old"
     if names.schedule == "proportion":

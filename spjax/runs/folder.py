@@ -118,15 +118,30 @@ def tidy(tree: Any, prefix: str = "") -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for field in dataclasses.fields(tree):
         value = getattr(tree, field.name)
-        if dataclasses.is_dataclass(value):
+        if _is_maybe(value):
+            columns[prefix + field.name] = column(value.value, np.asarray(value.present))
+        elif dataclasses.is_dataclass(value):
             columns.update(tidy(value, f"{prefix}{field.name}."))
         elif value is not None:
             columns[prefix + field.name] = column(value)
     return columns
 
 
-def column(values: np.ndarray) -> pa.Array | np.ndarray:
-    """Returns a column of [lane, iteration, ...]: numbers, or lists where there are more axes."""
+def column(values: np.ndarray, present: np.ndarray | None = None) -> pa.Array | np.ndarray:
+    """Returns a column of [lane, iteration, ...]: numbers, or lists where there are more axes; null where not present."""
+    missing = None if present is None else ~present.reshape(-1)
     if values.ndim == 2:
-        return values.reshape(-1)
-    return pa.array(list(values.reshape(values.shape[0] * values.shape[1], -1)))
+        flat = values.reshape(-1)
+        return flat if missing is None else pa.array(flat, mask=missing)
+    rows = list(values.reshape(values.shape[0] * values.shape[1], -1))
+    return pa.array(
+        rows if missing is None else [None if gone else row for row, gone in zip(rows, missing, strict=True)]
+    )
+
+
+def _is_maybe(value: object) -> bool:
+    """Says whether a metric is a `spjax.episodes.Maybe`, by its fields: nothing here imports JAX."""
+    return dataclasses.is_dataclass(value) and {field.name for field in dataclasses.fields(value)} == {
+        "value",
+        "present",
+    }

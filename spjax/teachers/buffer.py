@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
@@ -57,8 +56,3 @@ def add(buffer: EpisodeBuffer, episodes: Episodes) -> EpisodeBuffer:
 def clear(buffer: EpisodeBuffer, when: Bool[Array, ""]) -> EpisodeBuffer:
     """Returns the buffer, emptied where `when` holds."""
     return dataclasses.replace(buffer, count=jnp.where(when, 0, buffer.count))
-
-
-def masked_mean(values: Float[Array, " row"], mask: Bool[Array, " row"]) -> Float[Array, ""]:
-    """Returns the mean over the masked rows, NaN where there are none."""
-    return jnp.where(mask, values, 0.0).sum() / jax.lax.select(mask.any(), mask.sum().astype(float), jnp.nan)

@@ -10,12 +10,12 @@ from jaxtyping import Array, Bool, Float, Int
 
 from spjax.contexts import ContextDistribution, ContextSpace
 from spjax.envs.base import Env, Task
-from spjax.episodes import Episodes
+from spjax.episodes import Episodes, masked_mean
 from spjax.self_paced.context_update import ContextUpdate
 from spjax.self_paced.schedules import Evidence
 from spjax.settings import setting
 from spjax.teachers.base import Teacher, Value
-from spjax.teachers.buffer import EpisodeBuffer, add, clear, init_buffer, masked_mean
+from spjax.teachers.buffer import EpisodeBuffer, add, clear, init_buffer
 
 START_HELP = "distribution that contexts start from"
 

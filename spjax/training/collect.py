@@ -90,7 +90,9 @@ class SlotCollector(Collector):
         env, space = self.env, self.env.context_space
         if cloned:
             key_agent, key_cloning = jax.random.split(key_agent)
-            agent_state = hold_position(self.agent, self.agent.init(key_agent, env), env, key_cloning)
+            agent_state = hold_position(
+                self.agent, self.agent.init(key_agent, env), env, key_cloning, self.teacher.initial
+            )
         else:
             agent_state = self.agent.init(key_agent, env)
         world = self._world(teacher_state, None)

@@ -14,9 +14,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from spjax.agents.base import Agent
 from spjax.contexts import ContextSpace
 from spjax.envs.base import EnvState, Task
-from spjax.episodes import Episodes
+from spjax.episodes import Episodes, Maybe
 from spjax.teachers.base import Teacher
-from spjax.teachers.buffer import masked_mean
 from spjax.training.collect import Collector, Outcome, Path, collector
 
 
@@ -139,13 +138,13 @@ class RunState:
 
 @struct.dataclass
 class Metrics:
-    """Of one iteration; means are over the episodes that finished in it, NaN where none did."""
+    """Of one iteration; means are over the episodes that finished in it, if any did."""
 
     episodes: Int[Array, ""]
-    episode_return: Float[Array, ""] | None  # None where the task knows one return alone
-    discounted_return: Float[Array, ""]
-    success_rate: Float[Array, ""]
-    clipped_fraction: Float[Array, ""]  # of the episodes, whose context lies on a bound
+    episode_return: Maybe | None  # None where the task knows one return alone
+    discounted_return: Maybe
+    success_rate: Maybe
+    clipped_fraction: Maybe  # of the episodes, whose context lies on a bound
     frozen: Bool[Array, ""]
     agent: Any
     teacher: Any
@@ -174,10 +173,10 @@ def _metrics(
     on_bound = (episodes.context <= jnp.asarray(space.lower)) | (episodes.context >= jnp.asarray(space.upper))
     return Metrics(
         episodes=episodes.mask.sum(),
-        episode_return=masked_mean(episodes.episode_return, episodes.mask) if has_return else None,
-        discounted_return=masked_mean(episodes.discounted_return, episodes.mask),
-        success_rate=masked_mean(episodes.success.astype(float), episodes.mask),
-        clipped_fraction=masked_mean(on_bound.any(axis=-1).astype(float), episodes.mask),
+        episode_return=Maybe.mean(episodes.episode_return, episodes.mask) if has_return else None,
+        discounted_return=Maybe.mean(episodes.discounted_return, episodes.mask),
+        success_rate=Maybe.mean(episodes.success.astype(float), episodes.mask),
+        clipped_fraction=Maybe.mean(on_bound.any(axis=-1).astype(float), episodes.mask),
         frozen=jnp.asarray(False),
         agent=agent_metrics,
         teacher=teacher_metrics,

@@ -64,9 +64,9 @@ def count(number: int, noun: str) -> str:
 def describe(metrics: Metrics, snapshot: Snapshot) -> str:
     """Returns the numbers of a progress line; metrics [lane, iteration], snapshot [lane]."""
     parts = [f"return on target {np.median(snapshot.evaluation.discounted_return):.2f}"]
-    recent = metrics.discounted_return[:, -1]
-    if np.isfinite(recent).any():
-        parts.append(f"on curriculum {np.nanmedian(recent):.2f}")
+    recent = metrics.discounted_return.value[:, -1][metrics.discounted_return.present[:, -1]]
+    if recent.size:
+        parts.append(f"on curriculum {np.median(recent):.2f}")
     for name, label in (("kl_to_target", "KL to target"), ("alpha", "alpha")):
         values = getattr(metrics.teacher, name, None)
         if values is not None and not math.isnan(value := float(np.median(values[:, -1]))):

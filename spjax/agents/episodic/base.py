@@ -50,12 +50,13 @@ class State:
 class Metrics:
     """Of one iteration."""
 
-    kl: Float[Array, ""]  # KL(old || new) of the fit, nats
-    eta: Float[Array, ""]  # multiplier of the fit; infinite where it failed
+    kl: Float[Array, ""]  # KL(old || new) of what was taken from the fit, nats; 0 where nothing was
+    eta: Float[Array, ""]  # multiplier of the fit; infinite where nothing was taken from it
     effective_sample_size: Float[Array, ""]  # of the policy weights
     entropy: Float[Array, ""]  # of the new policy, nats
     dual_trips: Int[Array, ""]
     dual_result: Int[Array, ""]  # a `Result`
+    moved: Bool[Array, ""]  # whether the policy is the fit's; not where all rewards are equal or one is not finite
 
 
 @struct.dataclass
@@ -171,19 +172,29 @@ class EpisodicLearner(Episodic):
         )
         update = in_float64(self._update_function) if self.precision == "float64" else self._update_function
         policy, contexts, weights, record = update(data)
-        finite, informative = weights.result != Result.NOT_FINITE, samples.rewards.max() > samples.rewards.min()
-        policy = select(finite & informative, policy, state.policy)
+
+        # what is worth taking: equal rewards say nothing of the policy, and of contexts only that the target is better
+        finite = weights.result != Result.NOT_FINITE
+        informative = samples.rewards.max() > samples.rewards.min()
+        takes_policy = finite & informative
+        taken = takes_policy[None]
+        policy = select(takes_policy, policy, state.policy)
         fitted = None
         if joint is not None and aim is not None:
-            contexts = select(finite & (informative | (aim.alpha > 0)), contexts, joint.old)
+            takes_contexts = finite & (informative | (aim.alpha > 0))
+            taken = jnp.stack([takes_policy, takes_contexts])
+            contexts = select(takes_contexts, contexts, joint.old)
             fitted = ContextFit(contexts, aim.alpha, aim.kl_to_target)
+
+        kl = jnp.where(taken.all(), record.kl, jnp.where(taken, record.parts, 0.0).sum())
         metrics = Metrics(
-            kl=record.kl,
-            eta=record.eta,
+            kl=kl,
+            eta=jnp.where(taken.any(), record.eta, jnp.inf),
             effective_sample_size=1 / (weights.policy**2).sum(),
             entropy=policy.entropy,
             dual_trips=weights.trips,
             dual_result=weights.result,
+            moved=takes_policy & record.moved,
         )
         learned = dataclasses.replace(state, policy=policy, minimiser=weights.minimiser, iteration=state.iteration + 1)
         return learned, metrics, fitted

@@ -1,4 +1,4 @@
-"""The duals of C-REPS and SPRL, minimised inside the compiled program: Klink et al. (2021), Eq. (sprl_dual).
+"""The duals of C-REPS and SPRL, minimised inside the compiled program: Klink et al. (2021), Eq. (18), sprl_dual.
 
 Both are instances of one convex problem. With the value function V_i = chi . phi(c_i) at the N samples,
 
@@ -68,7 +68,9 @@ def creps_weights(
         ridge: of |chi|^2, 1 / reward unit.
         start: minimiser of a similar problem; the result does not depend on it.
     """
-    rows = (rewards[None], -jnp.ones(1, rewards.dtype), jnp.zeros(1, rewards.dtype))
+    offsets = rewards[None]  # r - V: Eq. (16), episodic-pol-update
+    signs, bases = -jnp.ones(1, rewards.dtype), jnp.zeros(1, rewards.dtype)
+    rows = (offsets, signs, bases)
     return _minimum(rows, features, mean_features, max_kl, ridge, start)
 
 
@@ -94,9 +96,17 @@ def sprl_weights(
         start: minimiser of a similar problem; the result does not depend on it.
     """
     alpha = jnp.asarray(alpha, rewards.dtype)
-    offsets, bases = jnp.stack([rewards, alpha * log_ratios]), jnp.stack([jnp.zeros_like(alpha), alpha])
-    rows = (offsets, jnp.array([-1.0, 1.0], rewards.dtype), bases)
+
+    # r - V, with eta >= 0: Eq. (16), episodic-pol-update
+    # V + alpha log(mu / p), with alpha + eta~ >= alpha: Eq. (17), episodic-con-update
+    offsets = jnp.stack([rewards, alpha * log_ratios])
+    signs = jnp.array([-1.0, 1.0], rewards.dtype)
+    bases = jnp.stack([jnp.zeros_like(alpha), alpha])
+
+    rows = (offsets, signs, bases)
     weights = _minimum(rows, features, jnp.zeros_like(features[0]), max_kl, ridge, start)
+
+    # Eq. (18) has eta~ epsilon, the solver (alpha + eta~) epsilon
     return dataclasses.replace(weights, value=weights.value - alpha * max_kl)
 
 
@@ -119,11 +129,15 @@ def _minimum(
     """Minimises in units of the spread and relative to the best reward, where rounding does least."""
     offsets, signs, bases = rows
     best, spread = offsets[0].max(), reward_spread(offsets[0])
-    shifted = (offsets - jnp.zeros_like(bases).at[0].set(best)[:, None]) / spread
+
+    # rewards alone are shifted; V takes up the rest
+    shifts = jnp.zeros_like(bases).at[0].set(best)
+    shifted = (offsets - shifts[:, None]) / spread
+    least = max(1e-6, float(jnp.finfo(offsets.dtype).eps) ** 0.5)  # a temperature of 0 is none
     problem = Problem(
         offsets=shifted,
         signs=signs,
-        floors=bases / spread + max(1e-6, float(jnp.finfo(offsets.dtype).eps) ** 0.5),
+        floors=bases / spread + least,
         features=features.T,
         linear=linear,
         max_kl=jnp.asarray(max_kl, offsets.dtype),
@@ -131,7 +145,9 @@ def _minimum(
     )
     finite = jnp.stack([jnp.isfinite(part).all() for part in problem]).all()
     problem = problem._replace(offsets=jnp.clip(problem.offsets, -LOWEST, LOWEST))
+
     minimum = minimise(problem, *_start(problem, spread, start))
+
     weights = jnp.where(finite, minimum.rows.weights, 1.0 / offsets.shape[1])
     result = jnp.where(minimum.converged, Result.CONVERGED, Result.ITERATION_LIMIT)
     return Weights(
@@ -153,6 +169,8 @@ def _start(problem: Problem, spread: Float[Array, ""], start: Minimiser | None) 
     chi, temperatures = jnp.zeros_like(problem.linear), jnp.ones_like(problem.signs)
     if start is None:
         return chi, temperatures
-    given = start.chi / spread, start.temperatures / spread
-    usable = jnp.isfinite(given[0]).all() & jnp.isfinite(given[1]).all() & (given[1] > 0).all()
-    return jnp.where(usable, given[0], chi), jnp.where(usable, given[1], temperatures)
+
+    given_chi, given_temperatures = start.chi / spread, start.temperatures / spread
+    finite = jnp.isfinite(given_chi).all() & jnp.isfinite(given_temperatures).all()
+    usable = finite & (given_temperatures > 0).all()
+    return jnp.where(usable, given_chi, chi), jnp.where(usable, given_temperatures, temperatures)

@@ -92,8 +92,10 @@ def minimise(problem: Problem, chi: Float[Array, " F"], temperatures: Float[Arra
     values = chi @ problem.features
     high = 1e12 * jnp.maximum(problem.floors, 1.0)
     rows = _optimal_rows(problem, values, problem.floors, high, temperatures)
-    none = 0 * jnp.isfinite(rows.value).astype(jnp.int32)  # computed, so that it varies over devices as the rest does
-    state = _State(chi, values, rows, none, jnp.where(none > 0, rows.value, jnp.inf), none > 0)
+
+    # "like" the value, so that under shard_map they vary over devices as it does
+    trips, stalled = jnp.zeros_like(rows.value, jnp.int32), jnp.zeros_like(rows.value, bool)
+    state = _State(chi, values, rows, trips, jnp.full_like(rows.value, jnp.inf), stalled)
     state = lax.while_loop(unfinished, newton_step, state)
     return Minimum(state.chi, state.rows, _objective(problem, state.chi, state.rows), state.trips, converged(state))
 
@@ -140,7 +142,7 @@ def _line_search(
         shorter = fraction * jnp.where(secant >= 0.1, jnp.minimum(secant, 0.6), 0.1)  # 0.1 for NaN
         return count + 1, shorter, state._replace(chi=chi, values=values, rows=rows), good
 
-    start = (0 * state.trips, jnp.ones_like(slope), state, state.stalled)
+    start = (jnp.zeros_like(state.trips), jnp.ones_like(slope), state, state.stalled)
     _, _, moved, good = lax.while_loop(too_long, attempt, start)
     return moved, ~good
 

@@ -2,10 +2,13 @@
 
 For a multiplier eta of the constraint KL(old || new) <= epsilon, averaged over the buffered contexts, the new policy is
 
-    A' = [sum_i (w_i + eta / N) phi_i phi_i' + 1e-10 I]^-1 [sum_i phi_i (w_i y_i + eta / N A_old phi_i)']
-    Sigma = (sum_i w_i d_i d_i' + eta (Sigma_old + mean_i D_i D_i')) / (1 + eta),  d_i = y_i - A phi_i,  D_i = (A - A_old) phi_i
+    (A)      A' = [sum_i (w_i + eta / N) phi_i phi_i' + 1e-10 I]^-1 [sum_i phi_i (w_i y_i + eta / N A_old phi_i)']
+    (Sigma)  Sigma = (sum_i w_i d_i d_i' + eta (Sigma_old + mean_i D_i D_i')) / (1 + eta)
+             with d_i = y_i - A phi_i,  D_i = (A - A_old) phi_i
+    (KL)     KL = 1/2 (tr(Sigma^-1 Sigma_old) - D + mean_i D_i' Sigma^-1 D_i + log det Sigma - log det Sigma_old)
 
 and a Gaussian over contexts is the case phi = 1. One eta is shared by all parts; the divergence falls monotonically with it.
+The appendix numbers none of them: the names in brackets are ours.
 
 Everything is done in whitened coordinates, L_old^-1 (y - A_old phi): there the old policy is N(0, I), the samples enter by a few
 sufficient statistics, and one evaluation of the divergence costs the elimination of a D x D matrix, whatever N is.
@@ -39,9 +42,10 @@ MAX_STEPS = 40
 class Fit:
     """What a fit did."""
 
-    kl: Float[Array, ""]  # KL(old || new), nats
+    kl: Float[Array, ""]  # KL(old || new), nats, of all parts together
     eta: Float[Array, ""]
     moved: Bool[Array, ""]  # False where nothing could be fitted: the old distributions are returned
+    parts: Float[Array, " part"]  # KL(old || new) of each part, nats
 
 
 class _Bracket(NamedTuple):
@@ -87,15 +91,24 @@ def fit(parts: Sequence[Part], max_kl: ArrayLike) -> tuple[list[LinearGaussian],
     max_kl = jnp.asarray(max_kl, olds[0].chol.dtype)
     eta, kl = _smallest_multiplier(divergence, max_kl)
     moved = (kl <= max_kl) & (max_kl > 0)
-    news = []
+
+    # back from the coordinates in which the old policy is N(0, I)
+    news, kls = [], []
     for old, one in zip(olds, statistics, strict=True):
-        shift, factor, _ = _solution(one, eta)
+        shift, factor, part_kl = _solution(one, eta)
         new = LinearGaussian(gain=old.gain + old.chol @ shift.T, chol=old.chol @ factor)
         for leaf in (new.gain, new.chol):
             moved &= jnp.isfinite(leaf).all()
         news.append(new)
+        kls.append(part_kl)
+
     news = [jax.tree.map(lambda a, b: jnp.where(moved, a, b), new, old) for new, old in zip(news, olds, strict=True)]
-    return news, Fit(kl=jnp.where(moved, kl, 0.0), eta=jnp.where(moved, eta, jnp.inf), moved=moved)
+    return news, Fit(
+        kl=jnp.where(moved, kl, 0.0),
+        eta=jnp.where(moved, eta, jnp.inf),
+        moved=moved,
+        parts=jnp.where(moved, jnp.stack(kls), 0.0),
+    )
 
 
 def raise_floor(context: Gaussian, std_floor: Float[Array, " dim"]) -> Gaussian:
@@ -114,6 +127,8 @@ def raise_floor(context: Gaussian, std_floor: Float[Array, " dim"]) -> Gaussian:
 def _statistics(part: Part) -> _Statistics:
     old, features = part.old, part.features
     whitener = solve_lower(old.chol, jnp.eye(old.chol.shape[0], dtype=old.chol.dtype))
+
+    # z_i = L_old^-1 (y_i - A_old phi_i)
     residuals = (part.samples - old.mean(features)) @ whitener.T
     weighted = part.weights[:, None] * features
     return _Statistics(
@@ -129,15 +144,22 @@ def _solution(
     statistics: _Statistics, eta: Float[Array, ""]
 ) -> tuple[Float[Array, "F D"], Float[Array, "D D"], Float[Array, ""]]:
     """Returns the change of A', a factor of the covariance and KL(old || new), infinite or NaN where that is singular."""
+    # (A), as the change from A_old
     normal = statistics.weighted + eta * statistics.uniform
     identity = jnp.eye(normal.shape[0], dtype=normal.dtype)
     shift = solve_positive(normal + JITTER * identity, statistics.cross - statistics.pull)
+
+    # mean_i D_i D_i' and sum_i w_i d_i d_i'
     moved = shift.T @ statistics.uniform @ shift
     explained = shift.T @ statistics.cross
     scatter = statistics.second - explained - explained.T + shift.T @ statistics.weighted @ shift
+
+    # (Sigma), with Sigma_old = I
     unit = jnp.eye(scatter.shape[0], dtype=scatter.dtype)
     covariance = (scatter + eta * (unit + moved)) / (1 + eta)
     factor, positive = cholesky(covariance)
+
+    # (KL), with L^-1 for Sigma^-1 = L^-T L^-1
     inverse = solve_lower(factor, unit)
     trace = (inverse**2).sum() + ((inverse @ moved) * inverse).sum()
     kl = 0.5 * (trace - unit.shape[0]) + jnp.log(jnp.diagonal(factor)).sum()
@@ -163,8 +185,11 @@ def _smallest_multiplier(
         trusted = (share > 0.01) & (share < 0.99) & (bracket.steps % 3 != 2)  # False for NaN
         low, high = jnp.log1p(bracket.low), jnp.log1p(bracket.high)
         inside = jnp.expm1(low + jnp.where(trusted, share, 0.5) * (high - low))
+
+        # while no eta is known to satisfy the bound: 0, 1, 10, 100, ...
         beyond = jnp.where(bracket.steps == 0, 0.0, jnp.maximum(1.0, 10 * bracket.low))
         eta = jnp.where(bracket.kl_high <= max_kl, inside, beyond)
+
         kl = divergence(eta)
         enough = kl <= max_kl  # False for NaN
         return _Bracket(
@@ -175,7 +200,8 @@ def _smallest_multiplier(
             steps=bracket.steps + 1,
         )
 
-    zero = 0 * max_kl
-    blank = _Bracket(zero, zero, zero + jnp.inf, zero + jnp.inf, (zero > 0).astype(jnp.int32))
+    # "like" the bound, so that under shard_map they vary over devices as it does
+    zero, infinite = jnp.zeros_like(max_kl), jnp.full_like(max_kl, jnp.inf)
+    blank = _Bracket(zero, zero, infinite, infinite, jnp.zeros_like(max_kl, jnp.int32))
     bracket = lax.while_loop(unfinished, narrow, blank)
     return bracket.high, bracket.kl_high

@@ -72,8 +72,10 @@ def optimal_temperature(
         return _Search(jnp.where(inside, newton, middle), below, above, found, search.steps + 1, done)
 
     x = jnp.clip(jnp.log(start), first, last)
-    steps = 0 * (x < 0).astype(jnp.int32)  # computed, so that under shard_map it varies over devices as the rest does
-    blank = _Search(x, first - 1, last + 1, Tempered(x, x, x, x, x), steps, x < x)
+
+    # "like" x, so that under shard_map they vary over devices as it does
+    steps, done = jnp.zeros_like(x, jnp.int32), jnp.zeros_like(x, bool)
+    blank = _Search(x, first - 1, last + 1, Tempered(x, x, x, x, x), steps, done)
     return lax.while_loop(unfinished, newton_step, blank).found
 
 

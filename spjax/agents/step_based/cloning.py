@@ -3,7 +3,8 @@
 As in the ball-catching experiments of Klink et al. (2021): episodes of the zero action in contexts of the initial
 distribution, then 25 epochs over 70 % of about 2,800 observations, mean squared error of the deterministic action, Adam. The
 noise of a Gaussian policy stays as it is. The published code also draws all other networks anew, SAC's slow critic
-apart from the fast one; here they stay as initialised.
+apart from the fast one; here they stay as initialised. Tasks with longer episodes have fewer of them, but at least 20, so
+that whole episodes are seen.
 """
 
 import dataclasses
@@ -17,17 +18,21 @@ from jaxtyping import Array, Float
 from spjax.agents.step_based.minibatches import minibatches, shuffled
 from spjax.agents.step_based.networks import Params
 from spjax.agents.step_based.rollout import init_slots, rollout
+from spjax.contexts import ContextDistribution
 from spjax.envs.base import Env
 from spjax.episodes import Attempt
 
-NUM_SLOTS, NUM_STEPS = 50, 56  # episodes last about 56 control steps
+NUM_OBSERVATIONS = 2800
+LEAST_EPISODES = 20
 FRACTION = 0.7  # of the observations that is learned from
 NUM_EPOCHS = 25
 BATCH_SIZE = 64
 LEARNING_RATE = 1e-4
 
 
-def hold_position(agent: Any, agent_state: Any, env: Env, key: Array) -> Any:
+def hold_position(
+    agent: Any, agent_state: Any, env: Env, key: Array, initial: ContextDistribution | None = None
+) -> Any:
     """Returns the agent's state with a policy whose deterministic action is close to zero.
 
     Args:
@@ -35,10 +40,12 @@ def hold_position(agent: Any, agent_state: Any, env: Env, key: Array) -> Any:
         agent_state: freshly initialised.
         env: the task.
         key: for episodes and minibatches.
+        initial: distribution of the contexts, inside the bounds; None for the task's initial one.
     """
     key_data, key_choice, key_epochs = jax.random.split(key, 3)
-    rows = resting_observations(env, key_data)
-    observations = rows[shuffled(key_choice, rows.shape[0])[: int(FRACTION * rows.shape[0])]]
+    rows = resting_observations(env, key_data, initial)
+    chosen = shuffled(key_choice, rows.shape[0])[: int(FRACTION * rows.shape[0])]
+    observations = rows[chosen]
     adam = optax.adam(LEARNING_RATE)
 
     def loss(policy: Params, observation: Array) -> Float[Array, ""]:
@@ -58,16 +65,27 @@ def hold_position(agent: Any, agent_state: Any, env: Env, key: Array) -> Any:
     return dataclasses.replace(agent_state, params={**agent_state.params, "policy": policy})
 
 
-def resting_observations(env: Env, key: Array) -> Float[Array, "row observation"]:
-    """Returns observations of episodes of the zero action in contexts of the initial distribution."""
+def resting_observations(
+    env: Env, key: Array, initial: ContextDistribution | None = None
+) -> Float[Array, "row observation"]:
+    """Returns about 2,800 observations of episodes of the zero action, from their first step to their last.
+
+    Args:
+        env: the task.
+        key: for contexts and episodes.
+        initial: distribution of the contexts, inside the bounds; None for the task's initial one.
+    """
     key_slots, key_rollout = jax.random.split(key)
+    distribution = env.initial if initial is None else initial
 
     def assign(context_key: Array, last: Attempt) -> tuple[Float[Array, " dim"], tuple[()]]:
-        return env.initial.sample(context_key, env.context_space), ()
+        return distribution.sample(context_key, env.context_space), ()
 
     def rest(act_key: Array, observation: Array) -> tuple[Array, tuple[()]]:
         return jnp.zeros(len(env.action_lower)), ()
 
-    slots = init_slots(env, key_slots, NUM_SLOTS, assign, ())
-    _, transitions, _, _ = rollout(env, key_rollout, slots, rest, assign, NUM_STEPS, 1.0)
+    num_steps = env.resting_steps
+    num_slots = max(LEAST_EPISODES, NUM_OBSERVATIONS // num_steps)
+    slots = init_slots(env, key_slots, num_slots, assign, ())
+    _, transitions, _, _ = rollout(env, key_rollout, slots, rest, assign, num_steps, 1.0)
     return transitions.observation.reshape(-1, env.observation_size)

@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, Int
 
 from spjax.catalogue import part
 from spjax.contexts import ContextSpace
-from spjax.episodes import Episodes
+from spjax.episodes import Episodes, Maybe
 from spjax.settings import setting
 from spjax.teachers.alp_gmm.mixture import Fit, Mixture, init_fit, refit_where_due
 from spjax.teachers.base import Teacher, Value
@@ -93,7 +93,7 @@ class ALPGMM(Teacher):
         newest = _age(self.window_capacity, state.episodes) < self.num_rollouts
         fit = refit_where_due(key, state.fit, state.window, newest, due)
         state = dataclasses.replace(state, fit=fit, fits=state.fits + due)
-        return state, _metrics(state, total / count)
+        return state, _metrics(state, Maybe.where(count > 0, total / jnp.maximum(count, 1)))
 
     def check(self, space: ContextSpace) -> None:
         """Checks how the capacities go together."""
@@ -147,32 +147,30 @@ class ALPGMMState:
 class ALPGMMMetrics:
     """Of one iteration."""
 
-    mean_alp: Float[Array, ""]  # of the episodes recorded in it, discounted return; NaN without any
+    mean_alp: Maybe  # of the episodes recorded in it, discounted return
     fits: Int[Array, ""]  # so far
     em_iterations: Int[Array, ""]  # of this iteration's fit, in the model that was kept; 0 where none was due
     components: Int[Array, ""]  # of the current mixture; 0 before the first fit
-    aic: Float[Array, ""]  # of the current mixture, on the vectors it was fitted to; NaN before the first fit
-    log_likelihood: Float[Array, ""]  # likewise, nats a vector
-    largest_chance: Float[Array, ""]  # of a component to be drawn from
-    context_mean: Float[
-        Array, " dim"
-    ]  # of the mixture's draws before clipping, context units; NaN before the first fit
+    # of the current mixture, from the first fit on:
+    aic: Maybe  # on the vectors it was fitted to
+    log_likelihood: Maybe  # likewise, nats a vector
+    largest_chance: Maybe  # of a component to be drawn from
+    context_mean: Maybe  # [dim] of the draws before clipping, context units
 
 
-def _metrics(state: ALPGMMState, mean_alp: Float[Array, ""]) -> ALPGMMMetrics:
-    fit = state.fit
-    blank = jnp.where(state.fits > 0, 0.0, jnp.nan)
+def _metrics(state: ALPGMMState, mean_alp: Maybe) -> ALPGMMMetrics:
+    fit, fitted = state.fit, state.fits > 0
     chances = _chances(fit.mixture)
-    chances /= chances.sum()
+    chances /= jnp.where(fitted, chances.sum(), 1.0)
     return ALPGMMMetrics(
         mean_alp=mean_alp,
         fits=state.fits,
         em_iterations=fit.iterations,
         components=(fit.mixture.weights > 0).sum(dtype=jnp.int32),
-        aic=fit.aic + blank,
-        log_likelihood=fit.log_likelihood + blank,
-        largest_chance=chances.max() + blank,
-        context_mean=state.unit * (chances @ fit.mixture.means[:, :-1]) + blank,
+        aic=Maybe.where(fitted, fit.aic),
+        log_likelihood=Maybe.where(fitted, fit.log_likelihood),
+        largest_chance=Maybe.where(fitted, chances.max()),
+        context_mean=Maybe.where(fitted, state.unit * (chances @ fit.mixture.means[:, :-1])),
     )
 
 

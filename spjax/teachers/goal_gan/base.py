@@ -6,9 +6,9 @@ from flax import struct
 from jaxtyping import Array, Bool, Float, Int
 
 from spjax.contexts import ContextSpace
+from spjax.episodes import Maybe
 from spjax.settings import setting
 from spjax.teachers.base import Teacher
-from spjax.teachers.buffer import masked_mean
 from spjax.teachers.goal_gan.gan import GAN, GANState, Losses
 from spjax.teachers.goal_gan.goal_sets import Labelled, Successes, add_labelled, add_successes
 
@@ -70,10 +70,10 @@ class GoalGANMetrics:
     """Of one iteration."""
 
     labelled: Int[Array, ""]  # contexts that got a label
-    positive_fraction: Float[Array, ""]  # of them, with label 1; NaN where there are none
+    positive_fraction: Maybe  # of them, with label 1
     trainings: Int[Array, ""]  # of the GAN
-    discriminator_loss: Float[Array, ""]  # at the end of the last training, NaN without one
-    generator_loss: Float[Array, ""]
+    discriminator_loss: Maybe  # at the end of the last training
+    generator_loss: Maybe
     successes: Int[Array, ""]  # in the success buffer
     dropped_successes: Int[Array, ""]  # found no room in it
     dropped_labels: Int[Array, ""]  # overwritten before a training used them
@@ -92,10 +92,10 @@ class Sets:
         """Returns the metrics of the iteration that found these contexts and trained that often."""
         return GoalGANMetrics(
             labelled=found.mask.sum(),
-            positive_fraction=masked_mean(found.label, found.mask),
+            positive_fraction=Maybe.mean(found.label, found.mask),
             trainings=trainings,
-            discriminator_loss=losses.discriminator,
-            generator_loss=losses.generator,
+            discriminator_loss=Maybe.where(trainings > 0, losses.discriminator),
+            generator_loss=Maybe.where(trainings > 0, losses.generator),
             successes=self.successes.count,
             dropped_successes=self.dropped_successes,
             dropped_labels=self.dropped_labels,

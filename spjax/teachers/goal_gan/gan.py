@@ -36,7 +36,7 @@ class GANState:
 
 @struct.dataclass
 class Losses:
-    """Of the last iteration of a training, NaN where there was none."""
+    """Of the last iteration of a training, 0 where there was none."""
 
     discriminator: Float[Array, ""]
     generator: Float[Array, ""]
@@ -44,7 +44,7 @@ class Losses:
     @classmethod
     def none(cls) -> "Losses":
         """Returns the losses of a training that never was."""
-        return cls(discriminator=jnp.full((), jnp.nan), generator=jnp.full((), jnp.nan))
+        return cls(discriminator=jnp.zeros(()), generator=jnp.zeros(()))
 
 
 class Layers(nn.Module):

@@ -28,7 +28,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from spjax.catalogue import part
 from spjax.contexts import ContextSpace
-from spjax.episodes import Episodes
+from spjax.episodes import Episodes, Maybe
 from spjax.settings import setting
 from spjax.teachers.base import Teacher, Value
 from spjax.teachers.sagg_riac.regions import Regions, Samples, Summary, add, split_where_due, summarise
@@ -94,13 +94,16 @@ class SAGGRIAC(Teacher):
         )
         state = SAGGRIACState(samples, regions, summarise(samples, regions, self.max_history), state.space)
         cumulative = _cumulative(state)
+        total = cumulative[-1]
         metrics = SAGGRIACMetrics(
             regions=regions.count,
             samples=samples.count,
             dropped_samples=dropped,
             overfull_regions=(regions.size > self.max_goals).sum(dtype=jnp.int32),
             largest_interest=state.summary.interest.max(),
-            largest_chance=jnp.diff(cumulative, prepend=0.0).max() / cumulative[-1],
+            largest_chance=Maybe.where(
+                total > 0, jnp.diff(cumulative, prepend=0.0).max() / jnp.where(total > 0, total, 1.0)
+            ),
         )
         return state, metrics
 
@@ -159,7 +162,7 @@ class SAGGRIACMetrics:
     dropped_samples: Int[Array, ""]  # the oldest, in this iteration, for want of room
     overfull_regions: Int[Array, ""]  # with more than max_goals samples; none while contexts differ and there is room
     largest_interest: Float[Array, ""]  # reward units
-    largest_chance: Float[Array, ""]  # of a region in mode 1; NaN where all is uniform
+    largest_chance: Maybe  # of a region in mode 1; none where all is uniform
 
 
 def _cumulative(state: SAGGRIACState) -> Float[Array, " region"]:

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
 from benchmarks.dual_accuracy import compare, divergence, solve, unknown
 from benchmarks.dual_problems import FLOOR, KINDS, minimise_by_scipy, random_problem, recorded_problems, spread
@@ -201,3 +203,15 @@ def test_the_temperature_is_the_one_at_which_the_weights_have_the_given_divergen
         ties = jnp.array([0.0, 0.0, 0.0, -1.0])  # KL of the weights on the ties alone is log 4/3
         assert float(search(ties, 1e-3, 1e9, 1.0, 0.3).temperature) == 1e-3
         assert float(search(exponents, 1e-3, 2e-3, 1.0, 1e-4).temperature) == 2e-3
+
+
+def test_lanes_on_two_devices_have_the_weights_of_lanes_on_one():
+    """Loops whose start is a constant are refused by shard_map, which here checks what varies over devices."""
+    problems = [problem_of("gate", seed, alpha=0.1, max_kl=0.4) for seed in (9, 10)]
+    stacked = [jnp.asarray(np.stack(part), jnp.float32) for part in zip(*(p[:3] for p in problems), strict=True)]
+    lanes = jax.vmap(lambda *one: sprl_weights(*one, alpha=0.1, max_kl=0.4))
+    mesh = Mesh(np.asarray(jax.devices()[:2]), ("lane",))
+    sharded = jax.jit(jax.shard_map(lanes, mesh=mesh, in_specs=P("lane"), out_specs=P("lane")))(*stacked)
+    for lane in range(2):
+        alone = jax.jit(lanes)(*(part[lane : lane + 1] for part in stacked))
+        np.testing.assert_allclose(sharded.policy[lane], alone.policy[0], rtol=1e-4, atol=1e-7)

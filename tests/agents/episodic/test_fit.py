@@ -4,9 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
 from spjax.agents.episodic.fit import Part, fit, raise_floor
-from spjax.agents.episodic.policy import LinearGaussian
+from spjax.agents.episodic.policy import LinearGaussian, sample_inside
 from spjax.contexts import Gaussian
 
 fit_jitted = jax.jit(fit)
@@ -64,9 +66,10 @@ def test_the_fit_agrees_with_numpy_and_uses_the_allowed_divergence_but_never_mor
         with jax.enable_x64(dtype == jnp.float64):
             news, record = fit_jitted(as_arrays(parts, dtype), jnp.asarray(max_kl, dtype))
         total = 0.0
-        for part, new in zip(parts, news, strict=True):
+        for part, new, part_kl in zip(parts, news, record.parts, strict=True):
             gain, covariance, kl = reference(*part, float(record.eta))
             total += kl
+            assert float(part_kl) == pytest.approx(kl, rel=1e-6 if dtype == jnp.float64 else 2e-2, abs=1e-5)
             tolerance = 1e-9 if dtype == jnp.float64 else 2e-3
             np.testing.assert_allclose(new.gain, gain, atol=tolerance * np.abs(gain).max())
             np.testing.assert_allclose(new.chol @ new.chol.T, covariance, atol=tolerance * np.abs(covariance).max())
@@ -115,6 +118,8 @@ def test_a_bound_of_zero_or_data_that_are_not_finite_keep_the_old_distributions(
     for given, max_kl in ((parts, 0.0), (spoiled, 0.25)):
         news, record = fit_jitted(given, jnp.float32(max_kl))
         assert not bool(record.moved)
+        assert (float(record.kl), float(record.eta)) == (0.0, np.inf)
+        np.testing.assert_array_equal(record.parts, 0.0)
         for new, (old, *_) in zip(news, given, strict=True):
             jax.tree.map(np.testing.assert_array_equal, new, old)
 
@@ -142,3 +147,21 @@ def test_raising_a_floor_under_strong_correlation_gives_a_positive_definite_cova
 def test_a_floor_below_the_standard_deviations_changes_nothing():
     wide = Gaussian.from_covariance(np.zeros(2), np.array([[1.0, 0.5], [0.5, 2.0]]))
     np.testing.assert_array_equal(raise_floor(wide, jnp.array([0.5, 1.0])).chol, wide.chol)
+
+
+def test_lanes_on_two_devices_keep_their_bounds_and_draw_inside():
+    random = np.random.default_rng(6)
+    lanes = [as_arrays(random_parts(random, 80, 3, surprise), jnp.float32) for surprise in (5.0, 100.0)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
+    bounds, keys = jnp.array([0.01, 0.3]), jax.random.split(jax.random.key(0), 2)
+
+    def both(parts, max_kl, key):
+        draws = sample_inside(key, parts[1].samples, 10 * parts[1].old.chol, (-5.0, -1.0), (5.0, 1.0))
+        return fit(parts, max_kl)[1].kl, draws
+
+    mesh = Mesh(np.asarray(jax.devices()[:2]), ("lane",))
+    mapped = jax.shard_map(jax.vmap(both), mesh=mesh, in_specs=P("lane"), out_specs=P("lane"))
+    kl, draws = jax.jit(mapped)(stacked, bounds, keys)
+    assert (kl <= bounds * (1 + 1e-3)).all()
+    assert (kl >= 0.98 * bounds).all()
+    assert (np.abs(draws) <= [5.0, 1.0]).all()

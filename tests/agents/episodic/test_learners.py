@@ -103,6 +103,7 @@ def test_no_iteration_moves_policy_and_contexts_further_than_allowed(self_paced)
         total += divergence(*(part for s in (old, new) for part in (s.contexts.mean[:, None], s.contexts.chol)), one)
         assert total <= 0.3 * (1 + 1e-3)
         assert total == pytest.approx(float(metrics.kl[t]), rel=1e-2, abs=1e-4)
+        assert bool(metrics.moved[t])
 
 
 def divergence(old_gain, old_chol, new_gain, new_chol, features):
@@ -154,6 +155,30 @@ def test_when_nothing_ever_succeeds_neither_policy_nor_contexts_are_moved_by_noi
     assert (metrics.curriculum.alpha == 0).all()
     assert (metrics.success_rate == 0).all()
 
+    # the metrics say so too
+    assert not metrics.moved.any()
+    np.testing.assert_array_equal(metrics.kl, 0.0)
+    np.testing.assert_array_equal(metrics.eta, jnp.inf)
+    np.testing.assert_allclose(metrics.effective_sample_size, 16 * 5, rtol=1e-4)  # the weights are uniform
+    assert (metrics.dual_result == Result.CONVERGED).all()
+
+
+def test_equal_rewards_leave_the_policy_alone_while_alpha_moves_the_contexts_and_the_kl_is_theirs(self_paced):
+    state = jax.tree.map(lambda leaf: leaf[20], self_paced[1])
+    equal = dataclasses.replace(state.buffer, rewards=jnp.full_like(state.buffer.rewards, 3.0))
+    state = dataclasses.replace(state, buffer=equal)
+    batch = jax.tree.map(lambda leaf: leaf[0], equal)
+    after, metrics = learn(SELF_PACED, state, batch)
+    assert float(metrics.curriculum.alpha) > 0
+    jax.tree.map(np.testing.assert_array_equal, after.policy, state.policy)
+    assert not bool(metrics.moved)
+    one = np.ones((1, 1))
+    old, new = (jax.tree.map(lambda leaf: np.asarray(leaf, float), s.contexts) for s in (state, after))
+    expected = divergence(old.mean[:, None], old.chol, new.mean[:, None], new.chol, one)
+    assert expected > 1e-3
+    assert float(metrics.kl) == pytest.approx(expected, rel=1e-3)
+    assert np.isfinite(metrics.eta)
+
 
 def test_a_reward_that_is_not_finite_keeps_the_distributions_and_is_reported(self_paced):
     state = last(self_paced[1])
@@ -163,6 +188,7 @@ def test_a_reward_that_is_not_finite_keeps_the_distributions_and_is_reported(sel
     jax.tree.map(np.testing.assert_array_equal, after.policy, state.policy)
     jax.tree.map(np.testing.assert_array_equal, after.contexts, state.contexts)
     assert int(metrics.dual_result) == Result.NOT_FINITE
+    assert (float(metrics.kl), float(metrics.eta), bool(metrics.moved)) == (0.0, np.inf, False)
     assert np.isfinite(after.minimiser.chi).all()
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from spjax.agents.step_based import PPO, SAC, TRPO
 from spjax.agents.step_based.cloning import hold_position, resting_observations
+from spjax.contexts import Gaussian
+from spjax.envs.ball_catching import BallCatching
 from tests.probe import MatchContext
 
 
@@ -48,6 +50,46 @@ def test_the_deterministic_action_becomes_zero_where_episodes_start_and_other_ne
 
 def test_resting_observations_are_those_of_the_initial_contexts(key):
     contexts = resting_observations(ENV, key)[:, 0]
-    assert contexts.size == 50 * 56
+    assert contexts.size == 2800
     assert float(contexts.mean()) == pytest.approx(0.2, abs=0.01)
     assert float(contexts.std()) == pytest.approx(0.1, abs=0.01)
+
+
+def test_contexts_may_come_from_a_distribution_of_the_users(key):
+    contexts = resting_observations(ENV, key, Gaussian.from_std((-0.5,), (0.2,)))[:, 0]
+    assert float(contexts.mean()) == pytest.approx(-0.5, abs=0.02)
+    assert float(contexts.std()) == pytest.approx(0.2, abs=0.02)
+    assert float(contexts.min()) >= -1
+
+
+@pytest.mark.parametrize(("horizon", "episodes"), [(7, 400), (56, 50), (100, 28), (1000, 20)])
+def test_episodes_are_seen_to_their_end_and_are_about_2_800_observations(horizon, episodes, key):
+    @dataclasses.dataclass(frozen=True)
+    class Long(WideBox):
+        pass
+
+    Long.horizon = horizon
+    times = np.asarray(resting_observations(Long(), key)[:, 1]).reshape(horizon, -1)
+    assert times.shape == (horizon, episodes)
+    np.testing.assert_array_equal(times, np.arange(horizon)[:, None] * np.ones(episodes))
+
+
+def test_ball_catching_rests_as_published_for_2_800_observations_until_the_balls_are_down(key):
+    env = BallCatching()
+    rows = jax.eval_shape(lambda key: resting_observations(env, key), key)
+    assert rows.shape == (50 * 56, env.observation_size)
+
+
+def test_cloning_sees_the_contexts_of_the_given_distribution(key):
+    """A policy cloned far from where it is asked is not at zero there."""
+    agent = SAC(hidden=(32,))
+    before = agent.init(jax.random.fold_in(key, 0), ENV)
+
+    def size(initial, context):
+        after = hold_position(agent, before, ENV, jax.random.clone(key), initial)
+        observation = jnp.array([[context, 0.0]])
+        return float(jnp.abs(agent.deterministic_action(after.params["policy"], ENV, observation)).mean())
+
+    left, right = (Gaussian.from_std((mean,), (0.01,)) for mean in (-0.9, 0.9))
+    assert size(left, -0.9) < size(right, -0.9)
+    assert size(right, 0.9) < size(left, 0.9)

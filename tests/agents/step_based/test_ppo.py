@@ -4,12 +4,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
+from scipy import stats
 
 from spjax.agents.step_based import PPO
+from spjax.agents.step_based.networks import gaussian_log_prob
+from spjax.agents.step_based.on_policy import Batch
 from tests.agents.step_based.learning import train
 from tests.probe import ConstantReward, MatchContext
 
 SMALL = PPO(num_envs=32, num_steps=16, num_minibatches=8, num_epochs=4, hidden=(32,), learning_rate=3e-3, discount=0.9)
+
+ENV = ConstantReward()
 
 
 def test_the_policy_learns_the_action_that_the_context_asks_for(key):
@@ -22,13 +28,75 @@ def test_the_policy_learns_the_action_that_the_context_asks_for(key):
     assert float(metrics.policy_std[-1]) < 0.1
 
 
-def test_the_gradient_norm_is_clipped_as_a_global_norm(key):
-    env = ConstantReward()
-    still = SMALL.replace(max_grad_norm=0.0)
-    start = still.init(jax.random.fold_in(key, 1), env)
-    state, _ = train(still, env, key, 1)
-    for before, after in zip(jax.tree.leaves(start.params), jax.tree.leaves(state.params), strict=True):
-        np.testing.assert_array_equal(before, after)
+def minibatch(agent, params, key):
+    """Returns 64 rows whose actions come from another policy, so that ratios lie inside and outside the clip range."""
+    observation = jax.random.normal(jax.random.fold_in(key, 1), (64, 2))
+    action = 1.5 * jax.random.normal(jax.random.fold_in(key, 2), (64, 1))
+    mean, log_std = agent.policy(params["policy"], ENV, observation)
+    old = gaussian_log_prob(mean + 0.3, log_std + 0.1, action)
+    advantage = 3 * jax.random.normal(jax.random.fold_in(key, 3), (64,)) + 2
+    return Batch(observation, action, old, advantage, target=jax.random.normal(jax.random.fold_in(key, 4), (64,)) - 1)
+
+
+def test_the_loss_is_the_clipped_surrogate_with_value_error_and_entropy_bonus(key):
+    """Equations (7) and (9) in NumPy, in float64."""
+    agent = SMALL.replace(clip_range=0.2, value_coefficient=0.7, entropy_coefficient=0.3)
+    params = agent.init(jax.random.fold_in(key, 0), ENV).params
+    batch = minibatch(agent, params, jax.random.fold_in(key, 1))
+    total, losses = agent.loss(params, ENV, batch)
+
+    rows = jax.tree.map(lambda leaf: np.asarray(leaf, float), batch)
+    mean, log_std = (np.asarray(moment, float) for moment in agent.policy(params["policy"], ENV, batch.observation))
+    log_prob = stats.norm.logpdf(rows.action, mean, np.exp(log_std)).sum(axis=1)
+    ratio = np.exp(log_prob - rows.log_prob)
+    advantage = (rows.advantage - rows.advantage.mean()) / rows.advantage.std()
+    gains = np.minimum(ratio * advantage, np.clip(ratio, 0.8, 1.2) * advantage)
+    errors = np.asarray(agent.critic(params["value"], batch.observation), float) - rows.target
+    entropy = stats.norm.entropy(scale=np.exp(log_std)).sum()
+    assert (gains < ratio * advantage - 1e-3).sum() > 5  # or clipping would not show
+
+    assert float(losses.policy) == pytest.approx(-gains.mean(), rel=1e-4)
+    assert float(losses.value) == pytest.approx(0.5 * (errors**2).mean(), rel=1e-5)
+    assert float(losses.clip_fraction) == pytest.approx((np.abs(ratio - 1) > 0.2).mean())
+    assert float(losses.approximate_kl) == pytest.approx(0.5 * ((log_prob - rows.log_prob) ** 2).mean(), rel=1e-4)
+    expected = -gains.mean() + 0.7 * 0.5 * (errors**2).mean() - 0.3 * entropy
+    assert float(total) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_gradient_is_clipped_by_one_norm_of_all_parameters_of_both_networks(key):
+    """One minibatch of one epoch: Adam's first moment is a tenth of the gradient that it was given."""
+    agent = SMALL.replace(num_epochs=1, num_minibatches=1, entropy_coefficient=0.1)
+    state = agent.init(jax.random.fold_in(key, 0), ENV)
+    batch = jax.tree.map(
+        lambda leaf: jnp.tile(leaf, (8, *[1] * (leaf.ndim - 1))),
+        minibatch(agent, state.params, jax.random.fold_in(key, 1)),
+    )
+    gradient, _ = ravel_pytree(jax.grad(lambda params: agent.loss(params, ENV, batch)[0])(state.params))
+    norm = float(jnp.linalg.norm(gradient))
+    for limit in (0.1 * norm, 10 * norm):
+        clipped = agent.replace(max_grad_norm=limit)
+        after, _ = clipped._update(state, ENV, jax.random.fold_in(key, 2), batch)
+        given = 10 * np.asarray(after.optimiser.mu)
+        np.testing.assert_allclose(given, min(1.0, limit / norm) * gradient, rtol=2e-3, atol=1e-5 * norm)
+        moved = ravel_pytree(state.params)[0] - ravel_pytree(after.params)[0]
+        expected = agent.learning_rate * given / (np.abs(given) + 1e-5)
+        np.testing.assert_allclose(moved, expected, rtol=2e-3, atol=1e-3 * agent.learning_rate)
+
+
+def test_an_iteration_takes_every_row_once_an_epoch_in_another_order(key):
+    agent = SMALL.replace(num_epochs=3, num_minibatches=4)
+    state = agent.init(jax.random.fold_in(key, 0), ENV)
+    batch = jax.tree.map(
+        lambda leaf: jnp.tile(leaf, (8, *[1] * (leaf.ndim - 1))),
+        minibatch(agent, state.params, jax.random.fold_in(key, 1)),
+    )
+    after, losses = agent._update(state, ENV, jax.random.fold_in(key, 2), batch)
+    assert losses.policy.shape == (3, 4)
+    assert int(after.optimiser.count) == 12
+    still = agent.replace(learning_rate=0.0)
+    _, losses = still._update(state, ENV, jax.random.fold_in(key, 3), batch)
+    np.testing.assert_allclose(losses.value.mean(axis=1), losses.value.mean(), rtol=1e-5)
+    assert len(np.unique(np.asarray(losses.value).round(6))) > 8
 
 
 def test_initial_networks_are_as_published(key):

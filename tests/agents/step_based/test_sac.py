@@ -4,12 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import spjax
 from spjax.agents.step_based import SAC
 from spjax.agents.step_based.networks import squashed_sample
 from spjax.agents.step_based.replay import Replay
-from spjax.agents.step_based.sac import Rows
+from spjax.agents.step_based.sac import Rows, _Learner
 from tests.agents.step_based.learning import train
 from tests.probe import ConstantReward, DelayedReward, EndlessReward, MatchContext
 
@@ -24,6 +25,7 @@ SMALL = SAC(
     discount=0.9,
     target_rate=0.05,
 )
+ENV = ConstantReward()
 COLD = {"initial_temperature": 1e-6, "target_entropy": -20.0}  # so low an entropy that the temperature stays at zero
 
 
@@ -103,30 +105,131 @@ def test_one_gradient_step_follows_every_control_step_of_all_slots(key):
     np.testing.assert_array_equal(metrics.num_updates, [3 * (64 - 24), 3 * 64])  # 4 x 25 steps reach the start
 
 
-def test_each_loss_reaches_its_own_parameters_only(key):
-    agent, env = SMALL, ConstantReward()
-    state = agent.init(jax.random.fold_in(key, 0), env)
-    rows = Rows(
-        observation=jax.random.normal(jax.random.fold_in(key, 1), (8, 2)),
-        action=jnp.zeros((8, 1)),
-        reward=jnp.ones(8),
-        next_observation=jnp.zeros((8, 2)),
-        goes_on=jnp.zeros(8),
+def drawn(agent, key):
+    """Returns a state all of whose networks differ, also the slow copies, and rows and noise for its loss."""
+    state = agent.init(jax.random.fold_in(key, 0), ENV)
+    number = iter(range(10, 100))
+
+    def disturbed(leaf):
+        return leaf + 0.3 * jax.random.normal(jax.random.fold_in(key, next(number)), leaf.shape)
+
+    state = state.replace(
+        params=jax.tree.map(disturbed, state.params),
+        target=jax.tree.map(lambda leaf: 2 * disturbed(leaf), state.target),
     )
-    noise = jax.random.normal(jax.random.fold_in(key, 2), (1, 8, 1))
+    observation, next_observation = jax.random.normal(jax.random.fold_in(key, 1), (2, 16, 2))
+    rows = Rows(
+        observation=observation,
+        action=jax.random.uniform(jax.random.fold_in(key, 2), (16, 1), minval=-1.0),
+        reward=jax.random.normal(jax.random.fold_in(key, 3), (16,)),
+        next_observation=next_observation,
+        goes_on=(jnp.arange(16) % 3 > 0).astype(float),
+    )
+    count = 1 if agent.critic == "state-value" else 2
+    return state, rows, jax.random.normal(jax.random.fold_in(key, 4), (count, 16, 1))
 
-    def gradient(rewards):
-        changed = rows.replace(reward=rewards)
-        return jax.grad(lambda p: agent.loss(p, state.target, env, changed, noise)[0])(state.params)
 
-    ones, twos = gradient(jnp.ones(8)), gradient(2 * jnp.ones(8))
-    moved = {
-        name: any(
-            bool((a != b).any()) for a, b in zip(jax.tree.leaves(ones[name]), jax.tree.leaves(twos[name]), strict=True)
+def by_hand(agent, state, rows, noise):
+    """Returns the losses of the article, (5), (7), (12) and that of the temperature, from the networks' outputs in NumPy."""
+    params, slow = state.params, state.target
+    temperature = np.exp(float(params["log_temperature"]))
+
+    def policy(observation, draw):
+        action, log_prob = squashed_sample(
+            draw, *agent._policy(params["policy"], ENV, observation), exact=agent.critic == "twin-q"
         )
-        for name in ones
-    }
-    assert moved == {"policy": False, "q1": True, "q2": True, "value": False, "log_temperature": False}
+        return action, np.asarray(log_prob)
+
+    def q(networks, name, observation, action):
+        return np.asarray(agent._action_value(networks[name], observation, action))
+
+    action, log_prob = policy(rows.observation, noise[0])
+    q1, q2 = (q(params, name, rows.observation, action) for name in ("q1", "q2"))
+    value_loss = 0.0
+    if agent.critic == "state-value":
+        climbed = q1
+        values = np.asarray(agent._value(params["value"], rows.observation))
+        value_loss = 0.5 * ((values - (np.minimum(q1, q2) - temperature * log_prob)) ** 2).mean()
+        following = np.asarray(agent._value(slow["value"], rows.next_observation))
+    else:
+        climbed = np.minimum(q1, q2)
+        later, later_log_prob = policy(rows.next_observation, noise[1])
+        slow_values = [q(slow, name, rows.next_observation, later) for name in ("q1", "q2")]
+        following = np.minimum(*slow_values) - temperature * later_log_prob
+    backup = np.asarray(rows.reward) + agent.discount * np.asarray(rows.goes_on) * following
+    errors = [q(params, name, rows.observation, rows.action) - backup for name in ("q1", "q2")]
+    q_loss = sum(0.5 * (error**2).mean() for error in errors)
+    policy_loss = (temperature * log_prob - climbed).mean()
+    wanted = -1.0 if agent.target_entropy is None else agent.target_entropy
+    temperature_loss = -float(params["log_temperature"]) * (log_prob + wanted).mean()
+    return policy_loss, q_loss, value_loss, temperature_loss, -log_prob.mean()
+
+
+@pytest.mark.parametrize("target_entropy", [None, 0.4])
+@pytest.mark.parametrize("critic", ["state-value", "twin-q"])
+def test_the_losses_are_those_of_the_equations(critic, target_entropy, key):
+    agent = SMALL.replace(critic=critic, target_entropy=target_entropy)
+    state, rows, noise = drawn(agent, key)
+    total, losses = agent.loss(state.params, state.target, ENV, rows, noise)
+    policy_loss, q_loss, value_loss, temperature_loss, entropy = by_hand(agent, state, rows, noise)
+    assert float(losses.policy_loss) == pytest.approx(policy_loss, rel=1e-4, abs=1e-5)
+    assert float(losses.q_loss) == pytest.approx(q_loss, rel=1e-4)
+    assert float(losses.value_loss) == pytest.approx(value_loss, rel=1e-4)
+    assert float(losses.entropy) == pytest.approx(entropy, rel=1e-4)
+    assert float(total) == pytest.approx(policy_loss + q_loss + value_loss + temperature_loss, rel=1e-4)
+
+
+@pytest.mark.parametrize("critic", ["state-value", "twin-q"])
+def test_each_loss_reaches_its_own_parameters_only(key, critic):
+    """The gradient of each network is that of its own loss, every other network held fixed."""
+    agent = SMALL.replace(critic=critic)
+    state, rows, noise = drawn(agent, key)
+
+    def gradient(params, rows, target):
+        return jax.grad(lambda p: agent.loss(p, target, ENV, rows, noise)[0])(params)
+
+    def moved_by(params=None, rows=rows, target=None):
+        after = gradient(params or state.params, rows, target or state.target)
+        return {
+            name
+            for name in first
+            if any(
+                bool((a != b).any())
+                for a, b in zip(jax.tree.leaves(first[name]), jax.tree.leaves(after[name]), strict=True)
+            )
+        }
+
+    def disturbed(networks, name):
+        return {**networks, name: jax.tree.map(lambda leaf: leaf + 0.1, networks[name])}
+
+    first = gradient(state.params, rows, state.target)
+    assert moved_by(rows=rows.replace(reward=2 * rows.reward)) == {"q1", "q2"}
+    if critic == "state-value":
+        assert moved_by(disturbed(state.params, "q1")) == {"policy", "q1", "value"}
+        assert moved_by(disturbed(state.params, "q2")) == {"q2", "value"}
+        assert moved_by(disturbed(state.params, "value")) == {"value"}
+        assert moved_by(target=disturbed(state.target, "value")) == {"q1", "q2"}
+    else:
+        assert moved_by(disturbed(state.params, "q1")) == {"policy", "q1"}
+        assert moved_by(disturbed(state.params, "q2")) == {"policy", "q2"}
+        for name in ("q1", "q2"):
+            assert moved_by(target=disturbed(state.target, name)) == {"q1", "q2"}
+
+
+@pytest.mark.parametrize("critic", ["state-value", "twin-q"])
+def test_a_gradient_step_is_one_of_adam_and_the_slow_copies_follow_the_new_networks(key, critic):
+    agent = SMALL.replace(critic=critic, target_rate=0.25)
+    state, rows, noise = drawn(agent, key)
+    flat, unravel = ravel_pytree(state.params)
+    learner = _Learner(params=flat, target=state.target, optimiser=state.optimiser)
+    after, _ = agent._gradient_step(learner, unravel, ENV, rows, noise)
+    gradient = jax.grad(lambda p: agent.loss(unravel(p), state.target, ENV, rows, noise)[0])(flat)
+    expected = agent.learning_rate * np.asarray(gradient) / (np.abs(gradient) + 1e-8)
+    np.testing.assert_allclose(flat - after.params, expected, rtol=1e-3, atol=1e-6)
+    params = unravel(after.params)
+    for name, slow in state.target.items():
+        mixed = jax.tree.map(lambda old, new: 0.75 * old + 0.25 * new, slow, params[name])
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), after.target[name], mixed)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -102,6 +102,78 @@ def test_where_no_step_is_good_enough_the_parameters_keep_their_bits(key):
         np.testing.assert_array_equal(a, b)
 
 
+def test_a_small_step_is_the_natural_gradient_as_long_as_the_limit_allows(key):
+    """Against an explicit Fisher matrix: direction F^-1 g, KL divergence max_kl, and the surrogate's own first-order gain."""
+    env = MatchContext()
+    agent = SMALL.replace(hidden=(4,), max_kl=1e-4, cg_damping=0.02, cg_iterations=60, entropy_coefficient=0.1)
+    params = agent.init(jax.random.fold_in(key, 0), env).params["policy"]
+    batch = batch_of(agent, params, env, jax.random.fold_in(key, 1), lambda a: 5 + 3 * a)
+    start, unravel = ravel_pytree(params)
+    agent = dataclasses.replace(agent, num_envs=1, num_steps=64)
+
+    def surrogate(flat):
+        mean, log_std = agent.policy(unravel(flat), env, batch.observation)
+        ratio = jnp.exp(gaussian_log_prob(mean, log_std, batch.action) - batch.log_prob)
+        advantage = (batch.advantage - batch.advantage.mean()) / batch.advantage.std()
+        return (ratio * advantage).mean() + 0.1 * (log_std + 0.5 * np.log(2 * np.pi * np.e)).sum()
+
+    def kl(flat):
+        old = agent.policy(params, env, batch.observation)
+        return gaussian_kl(*old, *agent.policy(unravel(flat), env, batch.observation)).mean()
+
+    gradient = np.asarray(jax.grad(surrogate)(start), float)
+    fisher = np.asarray(jax.hessian(kl)(start), float) + 0.02 * np.eye(len(start))
+    natural = np.linalg.solve(fisher, gradient)
+    expected = np.sqrt(2e-4 / (natural @ fisher @ natural)) * natural
+
+    after, step = agent.step_policy(params, env, batch)
+    moved = np.asarray(ravel_pytree(after)[0] - start, float)
+    assert bool(step.accepted)
+    assert int(step.halvings) == 0
+    np.testing.assert_allclose(moved, expected, rtol=2e-2, atol=2e-2 * np.abs(expected).max())
+    assert float(step.surrogate) == pytest.approx(gradient @ moved, rel=0.05)
+    assert 0.5e-4 < float(step.kl) <= 1.05e-4
+
+
+def test_the_line_search_halves_the_step_until_the_limit_holds(key):
+    env = ConstantReward()
+    agent = SMALL.replace(max_kl=0.5, kl_tolerance=1.0)
+    params = agent.init(jax.random.fold_in(key, 0), env).params["policy"]
+    batch = batch_of(agent, params, env, key, lambda a: a + 2)
+    steps = {n: agent.replace(line_search_steps=n).step_policy(params, env, batch)[1] for n in range(1, 11)}
+    taken = steps[10]
+    assert bool(taken.accepted)
+    assert 0 < int(taken.halvings) < 9
+    assert float(taken.kl) <= 0.5
+    for n, step in steps.items():  # the first that holds is taken, and not one attempt more is made than allowed
+        assert bool(step.accepted) == (n > int(taken.halvings))
+
+
+def test_the_divergence_of_gaussians_is_that_of_the_textbook():
+    mean, old_mean, std, old_std = 0.3, -0.4, np.array([0.5, 1.3]), np.array([0.8, 1.3])
+    expected = np.log(std / old_std) + (old_std**2 + (old_mean - mean) ** 2) / (2 * std**2) - 0.5
+    found = gaussian_kl(jnp.full(2, old_mean), jnp.log(old_std), jnp.full(2, mean), jnp.log(std))
+    assert float(found) == pytest.approx(expected.sum(), rel=1e-5)
+
+
+def test_the_critic_is_fitted_by_adam_to_the_mean_squared_error(key):
+    """One minibatch of one epoch, against the first step of Adam by hand."""
+    env = ConstantReward()
+    agent = SMALL.replace(num_envs=1, num_steps=64, value_batch=64, value_epochs=1)
+    state = agent.init(jax.random.fold_in(key, 0), env)
+    batch = batch_of(agent, state.params["policy"], env, key, lambda a: a).replace(target=jnp.linspace(-1, 2, 64))
+    value, _, error = agent._fit_critic(state, jax.random.fold_in(key, 9), batch)
+
+    def loss(params):
+        return ((agent.critic(params, batch.observation) - batch.target) ** 2).mean()
+
+    assert float(error) == pytest.approx(float(loss(state.params["value"])), rel=1e-5)
+    gradient, _ = ravel_pytree(jax.grad(loss)(state.params["value"]))
+    moved = ravel_pytree(state.params["value"])[0] - ravel_pytree(value)[0]
+    expected = agent.value_learning_rate * np.asarray(gradient) / (np.abs(gradient) + 1e-8)
+    np.testing.assert_allclose(moved, expected, rtol=1e-3, atol=1e-6)
+
+
 def test_the_fisher_product_is_the_hessian_of_the_kl_divergence(key):
     env = MatchContext()
     agent = SMALL.replace(cg_damping=0.1)
