@@ -260,7 +260,7 @@ def _choices(hint: Any) -> tuple[Any, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
 
 
-def _words(hint: Any) -> tuple[str, ...]:
+def _words(hint: Any) -> tuple[str | int, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
 
 
