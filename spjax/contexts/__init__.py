@@ -4,6 +4,7 @@ from spjax.contexts.base import ContextDistribution, Summary
 from spjax.contexts.chart import Chart, KlDirection
 from spjax.contexts.discrete import Discrete
 from spjax.contexts.gaussian import Gaussian, kl_divergence
+from spjax.contexts.parametric import Parametric
 from spjax.contexts.space import ContextSpace
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Discrete",
     "Gaussian",
     "KlDirection",
+    "Parametric",
     "Summary",
     "kl_divergence",
 ]
