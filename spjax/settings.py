@@ -200,11 +200,12 @@ def check_value(name: str, declared: Declared, value: Value) -> None:
         if value not in words:
             raise ValueError(f"{name} must be {_either(words)}, got {value!r}")
     elif declared.contract is not None:
-        if not isinstance(value, Part) or value.kind != declared.kind:
-            raise ValueError(f"{name} must be {a_kind(declared.kind)}, got {named(value)}")
+        kind = declared.contract.kind
+        if not isinstance(value, Part) or value.kind != kind:
+            raise ValueError(f"{name} must be {a_kind(kind)}, got {named(value)}")
         if not isinstance(value, declared.contract):
             wanted = declared.contract.__name__
-            raise ValueError(f"{name} must be {a_kind(declared.kind)} of class {wanted}, got {named(value)}")
+            raise ValueError(f"{name} must be {a_kind(kind)} of class {wanted}, got {named(value)}")
         check(name, value)
     elif bool in _choices(declared.hint):
         if not isinstance(value, bool):

@@ -65,7 +65,6 @@ def test_contexts_may_come_from_a_distribution_of_the_users(key):
 
 @pytest.mark.parametrize(("horizon", "episodes"), [(7, 400), (56, 50), (100, 28), (1000, 20)])
 def test_episodes_are_seen_to_their_end_and_are_about_2_800_observations(horizon, episodes, key):
-    @dataclasses.dataclass(frozen=True)
     class Long(WideBox):
         pass
 
