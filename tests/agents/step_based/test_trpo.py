@@ -104,6 +104,16 @@ def test_where_no_step_is_good_enough_the_parameters_keep_their_bits(key):
         np.testing.assert_array_equal(a, b)
 
 
+def test_a_step_that_makes_the_surrogate_worse_is_not_taken_however_much_divergence_is_allowed(key):
+    """The policy narrows so far that it finds none of the actions again: its surrogate is zero, and its entropy lost."""
+    env = ConstantReward()
+    agent = SMALL.replace(max_kl=100.0, kl_tolerance=float("inf"), line_search_steps=1, entropy_coefficient=0.01)
+    params = agent.init(jax.random.fold_in(key, 0), env).params["policy"]
+    batch = batch_of(agent, params, env, key, lambda a: -(a**2))
+    assert not bool(agent.step_policy(params, env, batch)[1].accepted)
+    assert bool(agent.replace(line_search_steps=20).step_policy(params, env, batch)[1].accepted)
+
+
 def test_a_small_step_is_the_natural_gradient_as_long_as_the_limit_allows(key):
     """Against an explicit Fisher matrix: direction F^-1 g, KL divergence max_kl, and the surrogate's own first-order gain."""
     env = MatchContext()
