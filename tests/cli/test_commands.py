@@ -82,7 +82,16 @@ def test_plot_names_the_pictures_that_it_draws(trained, tmp_path, capsys):
     assert (run / "pictures" / "learning_curve.png").stat().st_size > 1000
 
 
-def test_list_shows_environments_presets_and_the_state_of_runs(trained, tmp_path, monkeypatch, capsys):
+def test_list_of_one_task_shows_its_contexts_and_its_experiments_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["list", P3D]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "gate position m -4 to 4 2.5 ± 0.004" in lines
+    assert "spjax train point-mass-3d --agent sprl --teacher self-paced-joint" in lines
+    assert not any("point-mass-2d" in line for line in lines)
+
+
+def test_list_shows_tasks_presets_and_the_state_of_runs(trained, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(trained, tmp_path / "runs" / "a")
     shutil.copytree(trained, tmp_path / "runs" / "b")
@@ -94,7 +103,7 @@ def test_list_shows_environments_presets_and_the_state_of_runs(trained, tmp_path
     Path("runs/d/config.json").write_text('{"format_version": 1, "lanes": null, "num_iterations": 2}')
     assert main(["list"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert "point-mass-3d gate position m -4 to 4 2.5 ± 0.004" in lines
+    assert any(line.startswith("task point-mass-3d, point-mass-2d, ball-catching") for line in lines)
     assert "spjax train point-mass-3d --agent ppo --teacher self-paced --teacher.schedule bound" in lines
     assert "runs/a 2 2 of 2 finished" in lines
     assert "runs/b 2 1 of 2 unfinished" in lines
@@ -109,7 +118,7 @@ def test_frozen_seeds_are_reported_in_one_sentence(trained, tmp_path, monkeypatc
     run = shutil.copytree(trained, tmp_path / "run")
     summary = json.loads((run / "summary.json").read_text())
     write_json(run / "summary.json", {**summary, "frozen": [{"lane": 1, "seed": 5, "iteration": 1}]})
-    monkeypatch.setattr(training, "resume", lambda folder, progress: folder)
+    monkeypatch.setattr(training, "resume", lambda folder, **how: folder)
     assert main(["resume", str(run), "--no-plots"]) == 0
     assert f"{why}: seed 5 after iteration 1\n" in capsys.readouterr().out
 
@@ -118,8 +127,9 @@ def test_the_help_shows_the_settings_of_the_chosen_types_with_comments_and_defau
     with pytest.raises(SystemExit, match="0"):
         main(["train", P3D, "--teacher", "self-paced", "--help"])
     printed = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "--teacher.max-kl FLOAT epsilon, nats an update (default: 0.05)" in printed
+    assert "--teacher.max-kl FLOAT epsilon of an update [nats, above 0] (default: 0.05)" in printed
     assert "--agent.hidden INT ... of both networks (default: 64 64)" in printed
+    assert "--teacher.schedule.zeta FLOAT zeta, share of the mean return that the penalty is" in printed
     assert "A sweep may vary discount, gae_lambda," in printed
     with pytest.raises(SystemExit, match="0"):
         main(["train", P3D, "--teacher", "random", "--help"])
