@@ -113,7 +113,7 @@ def test_a_taken_name_is_refused_and_the_first_stays(kind, name):
 
 
 def test_a_class_of_another_kind_or_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match="^PPO is an agent, it cannot be the teacher 'mine'$"):
+    with pytest.raises(ValueError, match=r"^PPO is an agent, it cannot be the teacher 'mine'$"):
         part("teacher", "mine")(PPO)
     with pytest.raises(ValueError, match="unknown kind 'taecher'; did you mean 'teacher'"):
         part("taecher", "mine")
@@ -231,5 +231,5 @@ def test_what_was_typed_in_and_stands_in_no_file_is_refused():
 
 
 def test_a_use_says_module_file_and_digest(tmp_path):
-    with pytest.raises(ValueError, match="the run needs .*nowhere.py, which is missing"):
+    with pytest.raises(ValueError, match=r"the run needs .*nowhere.py, which is missing"):
         catalogue.load([Use("nowhere", str(tmp_path / "nowhere.py"), "0" * 64)])

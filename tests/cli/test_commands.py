@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from spjax.runs.files import write_json
 from spjax.runs.read import load_run
 from spjax.runs.schema import Frozen
 from spjax.training import train as training
-from tests.cli.conftest import P3D
+from tests.cli.conftest import P3D, TINY
 
 
 def content(folder):
@@ -73,6 +74,25 @@ def test_evaluate_prints_a_row_a_seed_repeats_exactly_and_changes_nothing(traine
     rows = [line.split("│")[1].strip() for line in printed[0].splitlines() if line.startswith("│")]
     assert rows == ["3", "5", "all"]
     assert content(trained) == before
+
+
+def test_a_narrow_terminal_never_cuts_a_number(trained, monkeypatch, capsys):
+    printed = {}
+    for columns in ("200", "50", "20"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert main(["evaluate", str(trained), "--episodes", "4"]) == 0
+        rows = re.findall(r"(?m)^\W*(3|5|all)\W(.*)$", capsys.readouterr().out)
+        printed[columns] = [(name, re.findall(r"[\d.]+", row)) for name, row in rows]
+    assert [name for name, _ in printed["200"]] == ["3", "5", "all"]
+    assert all(len(numbers) == 6 for _, numbers in printed["200"])  # mean, its error, three quantiles, success
+    assert printed["200"] == printed["50"] == printed["20"]
+
+
+def test_a_curriculum_that_starts_where_it_should_end_is_trained_and_drawn(tmp_path, capsys):
+    start = ("--teacher.initial.mean", "2.5", "0.5", "0", "--teacher.initial.std", "0.004", "0.00375", "0.002")
+    shown = [flag for flag in TINY if flag != "--no-plots"]
+    assert main(["train", P3D, *start, *shown, "--out", str(tmp_path / "run")]) == 0
+    assert f"picture: {tmp_path}/run/pictures/learning_curve.png\n" in capsys.readouterr().out
 
 
 def test_plot_names_the_pictures_that_it_draws(trained, tmp_path, capsys):
@@ -134,6 +154,13 @@ def test_the_help_shows_the_settings_of_the_chosen_types_with_comments_and_defau
     with pytest.raises(SystemExit, match="0"):
         main(["train", P3D, "--teacher", "random", "--help"])
     assert "--teacher.max-kl" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["evaluate", "render"])
+def test_a_folder_that_is_none_is_said_without_jax(command):
+    script = f"import sys; from spjax.cli import main; sys.exit(10 * main(['{command}', 'nowhere']) + ('jax' in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (20, "spjax: there is no run folder nowhere\n")
 
 
 def test_the_first_help_answers_without_jax():

@@ -10,6 +10,11 @@ from spjax.cli import main
 from spjax.training import train as training
 from tests.cli.conftest import P3D
 
+NEEDS_A_TASK = (
+    "train needs a task first: point-mass-3d or point-mass-2d or ball-catching or gate-precision or gate-global "
+    "or policy-search"
+)
+
 
 @pytest.mark.parametrize(
     ("args", "sentence"),
@@ -18,11 +23,11 @@ from tests.cli.conftest import P3D
         (["frobnicate"], "unknown command 'frobnicate'; see spjax --help"),
         (
             ["train"],
-            "train needs a task first: point-mass-3d or point-mass-2d or ball-catching or gate-precision or gate-global or policy-search",
+            NEEDS_A_TASK,
         ),
         (
             ["train", "--seeds", "2"],
-            "train needs a task first: point-mass-3d or point-mass-2d or ball-catching or gate-precision or gate-global or policy-search",
+            NEEDS_A_TASK,
         ),
         (["train", "point-mass-3"], "unknown task 'point-mass-3'; did you mean 'point-mass-3d'?"),
         (["train", P3D, "--agent", "pp"], "unknown agent 'pp'; did you mean 'ppo'?"),
