@@ -19,7 +19,7 @@ TRAIN = [
     *("train", "hit-the-mark", "--agent", "ppo", "--teacher", "linear", "--teacher.schedule", "steady"),
     *("--teacher.schedule.share", "0.125", "--task.reach", "0.75", "--agent.hidden", "4", "--agent.num-envs", "2"),
     *("--agent.num-steps", "20", "--agent.num-minibatches", "2", "--seeds", "2", "--evaluation-episodes", "3"),
-    *("--iterations", "300", "--evaluate-every", "10", "--quiet"),
+    *("--iterations", "300", "--evaluate-every", "3", "--quiet"),
 ]
 
 

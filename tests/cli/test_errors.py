@@ -123,7 +123,7 @@ NEEDS_A_TASK = (
             "each setting may be swept once, got teacher.max_kl twice",
         ),
         (["sweep", P3D, "--over", "teacher.max_kl"], "--over needs SETTING=VALUE,VALUE, got 'teacher.max_kl'"),
-        (["train", P3D, "--start", "nowhere"], "--start needs 'initial' or 'target', got 'nowhere'"),
+        (["train", P3D, "--start", "nowhere"], "start must be initial or target, got 'nowhere'"),
         (
             ["train", P3D, "--teacher", "random", "--start", "target"],
             "the teacher 'random' has no start, got 'target'",
