@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
-from spjax.settings import Part, Value, check, help_text, nearest
+from spjax.settings import Part, Value, a_kind, check, help_text, nearest
 
 _TEACHERS = "spjax.teachers"
 _PICTURES = "spjax.analysis.pictures"
@@ -123,7 +123,7 @@ def part(kind: str, name: str, **fixed: Value) -> Callable[[Class], Class]:
             raise ValueError(f"there is a {kind} {name!r} already: {taken.replace(':', '.')}")
         if issubclass(cls, Part):
             if cls.kind != kind:
-                raise ValueError(f"{cls.__name__} is a {cls.kind}, it cannot be the {kind} {name!r}")
+                raise ValueError(f"{cls.__name__} is {a_kind(cls.kind)}, it cannot be the {kind} {name!r}")
             if not any(entry.cls is cls for entry in _FOUND.values()):
                 cls.__doc__ = (cls.__doc__ or "") + help_text(cls)
         _FOUND[kind, name] = Entry(kind, name, cls, fixed)

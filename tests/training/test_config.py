@@ -317,6 +317,7 @@ def test_a_swept_target_is_each_lanes_own():
         ({"schedule": "bond"}, "unknown schedule 'bond'; did you mean 'bound'?"),
         ({"variant": "papr"}, "unknown variant 'papr'; known: published, article"),
         ({"teacher": "random", "schedule": "bound"}, "the teacher 'random' has no schedule, got 'bound'"),
+        ({"start": "nowhere"}, "start must be initial or target, got 'nowhere'"),
         ({"teacher": "random", "start": "target"}, "the teacher 'random' has no start, got 'target'"),
     ],
 )
