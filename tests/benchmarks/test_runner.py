@@ -10,9 +10,11 @@ from benchmarks.paper import kept as kept_module
 from benchmarks.paper.cells import Cell
 from benchmarks.paper.kept import keep
 from benchmarks.paper.pictures.curricula import CURRICULA
+from benchmarks.paper.records import settings_of
 from benchmarks.paper.runner import Plan, status_lines, train
 from spjax import catalogue
 from spjax.runs.read import load_run
+from spjax.runs.results import read_records
 from spjax.training.config import RunConfig
 
 MakeCell = Callable[..., Path]
@@ -293,3 +295,15 @@ def test_filters_that_let_nothing_through_end_in_one_sentence(
 def test_cells_that_experiments_share_are_listed_once() -> None:
     names = [cell.name for cell in paper.cells_of(list(paper.EXPERIMENTS))]
     assert len(set(names)) == len(names) == len(paper.cells_of(["table-1"])) + 2 + 27 + 10 + 2
+
+
+@pytest.mark.parametrize("name", [name for name in paper.EXPERIMENTS if (paper.RESULTS / f"{name}.json").is_file()])
+def test_recorded_runs_go_by_the_names_of_their_cells(name: str) -> None:
+    records = read_records(paper.RESULTS / f"{name}.json")
+    cells = paper.cells_of([name])
+    known = {
+        (cell.env, cell.agent, cell.curriculum.teacher, *sorted({*settings_of(cell), *cell.over})) for cell in cells
+    }
+    assert records
+    for entry in records:
+        assert (entry["env"], entry["agent"], entry["teacher"], *sorted(entry["settings"])) in known

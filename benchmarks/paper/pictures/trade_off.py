@@ -47,7 +47,7 @@ def _draw_sweep(axes: Axes, name: str, records: Sequence[Record]) -> None:
     if places.min() > 0:
         axes.set_xscale("log")
     else:
-        axes.set_xscale("symlog", linthresh=places[places > 0].min())
+        axes.set_xscale("symlog", linthresh=places[places > 0].min(), linscale=0.5)
     axes.set_xticks(places, [setting_text(record["settings"][name]) for record in returns])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel(symbol(name))
