@@ -157,6 +157,9 @@ def test_the_line_search_halves_the_step_until_the_limit_holds(key):
     assert bool(taken.accepted)
     assert 0 < int(taken.halvings) < 9
     assert float(taken.kl) <= 0.5
+    _, loose = agent.replace(kl_tolerance=20.0).step_policy(params, env, batch)
+    assert int(loose.halvings) < int(taken.halvings)  # the tolerance counts, not the limit alone
+    assert 0.5 < float(loose.kl) <= 10
     for n, step in steps.items():  # the first that holds is taken, and not one attempt more is made than allowed
         assert bool(step.accepted) == (n > int(taken.halvings))
 
