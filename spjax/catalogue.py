@@ -285,7 +285,11 @@ def load(needed: Iterable[Use], accept_changes: bool = False) -> None:
                 f"{path} is not the file that the run was trained with; put that one back, "
                 "or accept the file as it is with --use"
             )
-        if not _is_loaded(path):
+        if _is_loaded(path):
+            continue
+        if _is_importable(one.module, path):
+            use(one.module)
+        else:
             _load_file(path, one.module)
 
 
@@ -302,6 +306,15 @@ def _is_built_in(entry: Entry) -> bool:
 def _is_loaded(path: Path) -> bool:
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     return any(file and Path(file).resolve() == path for file in files)
+
+
+def _is_importable(module: str, path: Path) -> bool:
+    """Says whether an import of this module loads this file; one that stands in a package needs that."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return False
+    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == path
 
 
 def _module_name(name: str, path: Path) -> str:

@@ -193,6 +193,26 @@ def test_a_missing_file_is_refused_unless_its_parts_come_from_a_new_place(tmp_pa
     assert catalogue.make("schedule", "gone").slope == 0.5
 
 
+@pytest.mark.usefixtures("catalogue_as_before")
+def test_a_module_of_a_package_is_found_again_with_what_it_imports_beside_it(tmp_path, monkeypatch):
+    package = tmp_path / "lab"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "steep.py").write_text("SLOPE = 3.0")
+    text = MINE.format(name="lab", slope="SLOPE")
+    (package / "schedules.py").write_text("from .steep import SLOPE\n" + text)
+    monkeypatch.syspath_prepend(tmp_path)
+    catalogue.use("lab.schedules")
+    (use,) = catalogue.uses([catalogue.make("schedule", "lab")])
+    assert use.module == "lab.schedules"
+    for name in ("lab", "lab.steep"):
+        del sys.modules[name]
+    forget("lab")
+    catalogue.load([use])
+    assert catalogue.make("schedule", "lab").slope == 3.0
+    assert catalogue.find("schedule", "lab").cls.__module__ == "lab.schedules"
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
