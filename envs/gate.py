@@ -128,7 +128,7 @@ def _steer(
     key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]
 ) -> tuple[_Mass, Float[Array, "100 2"]]:
     """Returns the mass at the end and its positions after each step."""
-    velocities = jnp.asarray(DRIFT) + NOISE_STD * jax.random.normal(key, (NUM_STEPS, 2), theta.dtype)
+    velocities = jnp.asarray(DRIFT, theta.dtype)[None] + NOISE_STD * jax.random.normal(key, (NUM_STEPS, 2), theta.dtype)
 
     def control_step(mass: _Mass, velocity: Float[Array, "2"]) -> tuple[_Mass, Float[Array, "2"]]:
         hopeless = ~(mass.cost < HOPELESS)  # True for NaN

@@ -78,7 +78,7 @@ class Moving(Teacher):
         """Returns the state with the next distribution; it stays while nothing was seen or K_offset lasts."""
         buffer = add(state.buffer, episodes)
         due = (state.iteration >= self.warmup) & (buffer.count > 0)
-        updates = state.updates + due
+        updates = state.updates + due.astype(jnp.int32)
         evidence = self._evidence(state, buffer, due, updates, episodes, value)
         distribution, record, alpha = self.move(state, evidence)
         summary = distribution.summary()
