@@ -148,7 +148,7 @@ def test_the_help_shows_the_settings_of_the_chosen_types_with_comments_and_defau
     assert main(["train", P3D, "--teacher", "self-paced", "--help"]) == 0
     printed = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "--teacher.max-kl FLOAT epsilon of an update [nats, above 0] (default: 0.05)" in printed
-    assert "--agent.hidden INT ... of both networks (default: 64 64)" in printed
+    assert "--agent.hidden INT ... widths of both networks [at least 1] (default: 64 64)" in printed
     assert "--teacher.schedule.zeta FLOAT zeta, share of the mean return that the penalty is" in printed
     assert "A sweep may vary discount, gae_lambda," in printed
     assert main(["train", P3D, "--teacher", "random", "--help"]) == 0

@@ -9,6 +9,7 @@ import pytest
 from spjax.envs import BallCatching, PointMass
 from spjax.rendering.film import Film
 from spjax.rendering.record import episodes
+from spjax.teachers.target import Target
 from spjax.training.experiment import Experiment, RunState
 
 
@@ -31,7 +32,7 @@ BLANK = RunState(None, None, None, None, None, None)
 
 
 def experiment_of(env, strength):
-    return Experiment(task=env, agent=Noise(strength), teacher=None)
+    return Experiment(task=env, agent=Noise(strength), teacher=Target())
 
 
 def recorded(experiment, key, contexts):
