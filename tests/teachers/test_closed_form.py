@@ -149,7 +149,7 @@ def test_lanes_with_different_settings_equal_single_runs_and_never_recompile(key
         ({"std_floor": (0.1,)}, "teacher.std_floor needs 2 values (gate position, gate width) or one for all, got 1"),
         (
             {"target": Gaussian(jnp.array([2.5, 0.5]), jnp.diag(jnp.array([0.1, 0.0])))},
-            "teacher.target.std of gate width must be positive and finite, got 0",
+            "teacher.target.std must be positive and finite, got 0.0",
         ),
         (
             {"initial": Gaussian.from_std((9.0, 1.0), (1.0, 1.0))},

@@ -283,7 +283,7 @@ def test_lanes_of_a_batch_with_their_own_settings_equal_single_runs(update, key)
         ({"num_rollouts": 2}, f"teacher.num_rollouts must {ROLLOUTS}, got 2"),
         ({"num_rollouts": 201}, f"teacher.num_rollouts must {ROLLOUTS}, got 201"),
         ({"buffer_size": 701}, "teacher.buffer_size must lie between 1 and store_capacity - 500 = 700, got 701"),
-        ({"buffer_size": 0}, "teacher.buffer_size must be at least 1, got 0"),
+        ({"buffer_size": 0}, "teacher.buffer_size must lie between 1 and store_capacity - 500 = 700, got 0"),
         ({"max_components": 1}, "teacher.max_components must be at least 2, got 1"),
     ],
 )
