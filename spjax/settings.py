@@ -264,7 +264,7 @@ def _words(hint: Any) -> tuple[str | int, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
 
 
-def _either(words: list[str]) -> str:
+def _either(words: list[str | int]) -> str:
     shown = [str(word) for word in words]
     return f"{', '.join(shown[:-1])} or {shown[-1]}" if len(shown) > 1 else shown[0]
 
