@@ -2,6 +2,7 @@
 
 from spjax.contexts.base import ContextDistribution, Summary
 from spjax.contexts.chart import Chart, KlDirection
+from spjax.contexts.discrete import Discrete
 from spjax.contexts.gaussian import Gaussian, kl_divergence
 from spjax.contexts.parametric import Parametric
 from spjax.contexts.space import ContextSpace
@@ -10,6 +11,7 @@ __all__ = [
     "Chart",
     "ContextDistribution",
     "ContextSpace",
+    "Discrete",
     "Gaussian",
     "KlDirection",
     "Parametric",

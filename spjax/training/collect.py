@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from spjax.agents.base import Episodic, Rollouts, Slots, StepBased
 from spjax.agents.step_based.cloning import hold_position
@@ -143,12 +143,13 @@ class SlotCollector(Collector):
             going, total = ~outcome.ended, outcome.episode_return
             assert total is not None  # of step-based tasks
             reward = jnp.where(going & jnp.isfinite(after.reward), after.reward, 0.0)
+            discount = self.agent.discount ** env_states.time_step.astype(reward.dtype)
             outcome = Outcome(
                 episode_return=total + reward,
-                discounted_return=outcome.discounted_return + self.agent.discount**env_states.time_step * reward,
+                discounted_return=outcome.discounted_return + discount * reward,
                 success=jnp.where(going, after.success, outcome.success),
                 ended=outcome.ended | after.terminated | after.truncated,
-                length=outcome.length + going,
+                length=outcome.length + going.astype(jnp.int32),
             )
             return time + 1, after, outcome, path.at[time + 1].set(trace(after))
 
@@ -210,7 +211,7 @@ class RolloutCollector(Collector):
 
         asked = Rollouts(self.task, batch, self.teacher.problem(teacher_state))
         state, _, episodes, metrics = self.agent.iterate(agent_state, asked, key)
-        steps = (episodes.length * episodes.mask).sum(dtype=jnp.int32)
+        steps = jnp.where(episodes.mask, episodes.length, 0).sum(dtype=jnp.int32)
         return state, Totals(world.environment_steps + steps), episodes, metrics
 
     def environment_steps(self, world: Totals) -> Int[Array, ""]:
@@ -253,7 +254,7 @@ class RolloutCollector(Collector):
 
     def _drawn(
         self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
-    ) -> tuple[PRNGKeyArray, Float[Array, "episode parameter"]]:
+    ) -> tuple[Key[Array, " episode"], Float[Array, "episode parameter"]]:
         key_parameters, key_rollouts = jax.random.split(key)
         thetas = self.agent.sample_parameters(agent_state, self.task, key_parameters, contexts)
         return jax.random.split(key_rollouts, len(contexts)), thetas
