@@ -28,6 +28,7 @@ class TrainingAndTarget(Picture):
             axes.plot(target.iterations, target.values[number], color=color, label=f"seed {seed}")
             axes.plot(training.iterations, training.values[number], color=color, linestyle=":")
 
-        axes.set(xlabel="iteration", ylabel="success rate: target (solid), training (dotted)")
+        axes.set(xlabel="iteration", ylim=(-0.02, 1.02))
+        axes.set_ylabel("success rate: target (solid), training (dotted)")
         axes.legend()
         return figure

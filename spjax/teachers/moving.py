@@ -110,10 +110,14 @@ class Moving(Teacher):
         """Returns the next distribution, exactly the current one where the mask is empty; the record; and alpha if any."""
 
     def check(self, space: ContextSpace) -> None:
-        """Checks the distributions and the length of the floor."""
+        """Checks the distributions, that they go together, and the length of the floor."""
         super().check(space)
         self.starts_at.check_target(self.aims_at)
         check_floor(self.std_floor, space)
+        try:
+            self.starts_at.check_target(self.aims_at)
+        except ValueError as problem:
+            raise ValueError(f"teacher.initial and teacher.target do not go together: {problem}") from None
 
     def floor(self, evidence: Evidence, space_size: int) -> Float[Array, " dim"] | None:
         """Returns the lower bounds of the standard deviations that hold now, context units; 0 or None for none."""

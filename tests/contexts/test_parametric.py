@@ -9,10 +9,11 @@ from jaxtyping import Array, Float
 
 from spjax import settings
 from spjax.catalogue import build, part, spell
+from spjax.cli import main
 from spjax.contexts import ContextSpace, Gaussian, Parametric, Summary
-from spjax.contexts.space import ContextSpace as Space
 from spjax.self_paced import update_context
 from spjax.settings import setting
+from spjax.teachers import SelfPaced
 
 SPACE = ContextSpace(("mass", "length"), ("kg", "m"), (0.1, 0.2), (9.0, 9.0))
 
@@ -25,7 +26,7 @@ class Scaled(Parametric):
     mean: Float[Array, " dim"] = setting(help="of each dimension")
     std: Float[Array, " dim"] = setting(above=0, help="of each dimension")
 
-    def sample(self, key: Array, space: Space | None = None) -> Array:
+    def sample(self, key: Array, space: ContextSpace | None = None) -> Array:
         return self.mean + self.std * jax.random.normal(key, self.mean.shape)
 
     def log_prob(self, context: Array) -> Array:
@@ -111,3 +112,15 @@ def test_a_vector_of_the_wrong_length_and_a_value_out_of_range_are_one_sentence(
         Scaled((1.0, 1.0), (0.1,)).check(SPACE, "teacher.target")
     with pytest.raises(ValueError, match=r"^teacher.target.std must be positive and finite, got -0.1$"):
         settings.check("teacher.target", Scaled((1.0, 1.0), (0.1, -0.1)))
+
+
+def test_a_curriculum_between_two_families_is_refused_before_anything_compiles():
+    teacher = SelfPaced(initial=Scaled((1.0, 1.0), (0.1, 0.1)), target=Gaussian.from_std([2.0, 2.0], [0.1, 0.1]))
+    sentence = "teacher.initial and teacher.target do not go together: .* one family, got Scaled and Gaussian$"
+    with pytest.raises(ValueError, match=sentence):
+        teacher.check(SPACE)
+
+
+def test_a_setting_without_a_default_is_asked_for_in_one_sentence(capsys):
+    assert main(["train", "point-mass-2d", "--teacher.initial", "probe-scaled"]) == 2
+    assert capsys.readouterr().err == "spjax: --teacher.initial.mean needs numbers, got nothing\n"

@@ -50,7 +50,9 @@ def run(folder: Path, *texts: str, before: str = "") -> subprocess.CompletedProc
     folder.mkdir(exist_ok=True)
     if not (folder / "docs").exists():
         (folder / "docs").symlink_to(ROOT / "docs")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # as in tests/conftest.py: what takes a moment to compile is compiled once for all processes
+    kept = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2"}
+    environment = {**os.environ, **kept, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", before + SCRIPT, *texts]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
