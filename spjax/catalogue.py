@@ -16,9 +16,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
-from spjax.settings import Part, Value, check, help_text, nearest
+from spjax.settings import Part, Value, a_kind, check, help_text, nearest
 
 _TEACHERS = "spjax.teachers"
+_PICTURES = "spjax.analysis.pictures"
 _BUILT_IN: Mapping[str, Mapping[str, str]] = {  # kind -> name -> module:class
     "task": {
         "point-mass-3d": "spjax.envs.point_mass:PointMass",
@@ -60,7 +61,14 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {  # kind -> name -> module:class
         "polynomial": "spjax.agents.episodic.features:Polynomial",
         "radial-basis": "spjax.agents.episodic.features:RadialBasis",
     },
-    "picture": {},
+    "picture": {
+        "learning-curve": f"{_PICTURES}:LearningCurve",
+        "success-rate": f"{_PICTURES}:SuccessRate",
+        "kl-to-target": f"{_PICTURES}:KLToTarget",
+        "alpha": f"{_PICTURES}:Alpha",
+        "contexts": f"{_PICTURES}:Contexts",
+        "trajectories": f"{_PICTURES}:Trajectories",
+    },
 }
 KINDS = tuple(_BUILT_IN)
 GROUP = "spjax"  # of entry points
@@ -115,7 +123,7 @@ def part(kind: str, name: str, **fixed: Value) -> Callable[[Class], Class]:
             raise ValueError(f"there is a {kind} {name!r} already: {taken.replace(':', '.')}")
         if issubclass(cls, Part):
             if cls.kind != kind:
-                raise ValueError(f"{cls.__name__} is a {cls.kind}, it cannot be the {kind} {name!r}")
+                raise ValueError(f"{cls.__name__} is {a_kind(cls.kind)}, it cannot be the {kind} {name!r}")
             if not any(entry.cls is cls for entry in _FOUND.values()):
                 cls.__doc__ = (cls.__doc__ or "") + help_text(cls)
         _FOUND[kind, name] = Entry(kind, name, cls, fixed)
@@ -264,10 +272,12 @@ def load(needed: Iterable[Use], accept_changes: bool = False) -> None:
     """Loads what a run folder was trained with.
 
     Raises:
-        ValueError: a file is missing or, unless that is accepted, another one than it was.
+        ValueError: a file is missing or another one than it was, unless that is accepted.
     """
     for one in needed:
         path = Path(one.file)
+        if accept_changes and not path.is_file():
+            continue  # its parts come from elsewhere now, or are found missing when they are built
         if not path.is_file():
             raise ValueError(f"the run needs {path}, which is missing; put it back, or name its new place with --use")
         if _digest(path) != one.sha256 and not accept_changes:
@@ -275,7 +285,11 @@ def load(needed: Iterable[Use], accept_changes: bool = False) -> None:
                 f"{path} is not the file that the run was trained with; put that one back, "
                 "or accept the file as it is with --use"
             )
-        if not _is_loaded(path):
+        if _is_loaded(path):
+            continue
+        if _is_importable(one.module, path):
+            use(one.module)
+        else:
             _load_file(path, one.module)
 
 
@@ -292,6 +306,15 @@ def _is_built_in(entry: Entry) -> bool:
 def _is_loaded(path: Path) -> bool:
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     return any(file and Path(file).resolve() == path for file in files)
+
+
+def _is_importable(module: str, path: Path) -> bool:
+    """Says whether an import of this module loads this file; one that stands in a package needs that."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return False
+    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == path
 
 
 def _module_name(name: str, path: Path) -> str:

@@ -58,12 +58,17 @@ class Declared:
     setting: Setting
 
     @property
-    def kind(self) -> str | None:
-        """The kind of part that the setting holds, None for numbers and words."""
+    def contract(self) -> "type[Part] | None":
+        """The class of parts that the setting holds, None for numbers and words."""
         for choice in _choices(self.hint):
             if isinstance(choice, type) and issubclass(choice, Part):
-                return choice.kind
+                return choice
         return None
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of part that the setting holds, None for numbers and words."""
+        return None if self.contract is None else self.contract.kind
 
     @property
     def optional(self) -> bool:
@@ -194,9 +199,13 @@ def check_value(name: str, declared: Declared, value: Value) -> None:
     if words:
         if value not in words:
             raise ValueError(f"{name} must be {_either(words)}, got {value!r}")
-    elif declared.kind is not None:
-        if not isinstance(value, Part) or value.kind != declared.kind:
-            raise ValueError(f"{name} must be a {declared.kind}, got {value!r}")
+    elif declared.contract is not None:
+        kind = declared.contract.kind
+        if not isinstance(value, Part) or value.kind != kind:
+            raise ValueError(f"{name} must be {a_kind(kind)}, got {named(value)}")
+        if not isinstance(value, declared.contract):
+            wanted = declared.contract.__name__
+            raise ValueError(f"{name} must be {a_kind(kind)} of class {wanted}, got {named(value)}")
         check(name, value)
     elif bool in _choices(declared.hint):
         if not isinstance(value, bool):
@@ -215,16 +224,20 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 def near_name(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Returns the nearest of the known names, None where none is near. The paper's symbols lead to their settings."""
     known = list(known)
-    last = name.rpartition(".")[2]
-    meant = SYMBOLS.get(last.replace("-", "_").lower())
-    for candidate in known:
-        if meant and candidate.replace("-", "_").rpartition(".")[2] == meant:
-            return candidate
-    same = [candidate for candidate in known if candidate.rpartition(".")[2] == last and last]
+    last = _last(name)
+    meant = SYMBOLS.get(last.lower(), last)
+    same = [candidate for candidate in known if meant and _last(candidate) == meant]
     if same:
         return same[0]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
-    return near[0] if near else None
+    if last.lower() in SYMBOLS:  # of a setting that is not here
+        return None
+
+    # a shared prefix would make every name near
+    prefix = name.partition(".")[0] + "."
+    inside = [candidate for candidate in known if name.startswith(prefix) and candidate.startswith(prefix)]
+    compared = {candidate.removeprefix(prefix if inside else ""): candidate for candidate in inside or known}
+    near = difflib.get_close_matches(name.removeprefix(prefix if inside else ""), compared, n=1, cutoff=cutoff)
+    return compared[near[0]] if near else None
 
 
 SYMBOLS: Mapping[str, str] = {  # of the paper -> setting
@@ -241,6 +254,16 @@ SYMBOLS: Mapping[str, str] = {  # of the paper -> setting
 }
 
 
+def a_kind(kind: str) -> str:
+    """Returns the kind with its article: "an agent", "a teacher"."""
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def named(value: Value) -> str:
+    """Returns a value as messages show it: a part by its class, without its settings."""
+    return f"the {value.kind} {type(value).__name__}" if isinstance(value, Part) else repr(value)
+
+
 def help_text(cls: type[Part]) -> str:
     """Returns a list of the settings for a docstring."""
     lines = []
@@ -249,6 +272,11 @@ def help_text(cls: type[Part]) -> str:
         how = "static" if declared.setting.static else "traced"
         lines.append(f"    {name}: {declared.setting.describe()}{shown}, {how}".rstrip())
     return "\n\nSettings:\n" + "\n".join(lines) if lines else ""
+
+
+def _last(name: str) -> str:
+    """Returns the last part of a dotted name, whether it is written as a flag or as a setting."""
+    return name.rpartition(".")[2].replace("-", "_")
 
 
 def _shown(value: Value) -> str:
@@ -260,11 +288,11 @@ def _choices(hint: Any) -> tuple[Any, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
 
 
-def _words(hint: Any) -> tuple[str, ...]:
+def _words(hint: Any) -> tuple[str | int, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
 
 
-def _either(words: list[str]) -> str:
+def _either(words: list[str | int]) -> str:
     shown = [str(word) for word in words]
     return f"{', '.join(shown[:-1])} or {shown[-1]}" if len(shown) > 1 else shown[0]
 

@@ -252,18 +252,6 @@ def _unknown(command: str, groups: Sequence[Group], token: str) -> str:
     if not token.startswith("-"):
         return f"unexpected argument {token!r}; see spjax {command} --help"
     name = token.partition("=")[0].replace("_", "-")
-    known = [group.flag(field) for group in groups for field, _, _ in group.fields()]
-    return f"unknown flag {name}; {_nearest_flag(name, known, command)}"
-
-
-def _nearest_flag(name: str, known: Sequence[str], command: str) -> str:
-    last = name.removeprefix("--").rpartition(".")[2]
-    same = [flag for flag in known if flag.removeprefix("--").rpartition(".")[2] == last]
-    if same:
-        return f"did you mean {same[0]}?"
-    return (
-        suggest(name.removeprefix("--"), [flag.removeprefix("--") for flag in known], "").replace(
-            "did you mean ", "did you mean --"
-        )
-        or f"see spjax {command} --help"
-    )
+    known = [group.flag(field).removeprefix("--") for group in groups for field in group.declared()]
+    near = settings.near_name(name.removeprefix("--"), known, cutoff=0.7)
+    return f"unknown flag {name}; " + (f"did you mean --{near}?" if near else f"see spjax {command} --help")

@@ -32,10 +32,11 @@ def show(args: Sequence[str], run: Callable[[], None]) -> None:
         with contextlib.redirect_stdout(printed):
             run()
     except SystemExit as done:
-        if done.code or file is None:
+        if done.code:
             raise
         with contextlib.suppress(OSError):
-            write_atomically(file, lambda path: path.write_text(printed.getvalue(), encoding="utf-8"))
+            if file is not None:
+                write_atomically(file, lambda path: path.write_text(printed.getvalue(), encoding="utf-8"))
     finally:
         print(printed.getvalue(), end="")
 

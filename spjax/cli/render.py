@@ -3,33 +3,17 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float
-from rich.console import Console
-
-from spjax.analysis.text import setting_text
-from spjax.cli.cache import keep_compiled_programs
-from spjax.cli.errors import Failure, UsageError
+from spjax.cli.errors import UsageError
 from spjax.cli.flags import Group, parse, suggest
 from spjax.cli.own import load_own, words
-from spjax.cli.report import say
-from spjax.rendering import offscreen, page, plane, space, video
-from spjax.rendering.film import Film, end_text, task_text
-from spjax.rendering.record import episodes
-from spjax.settings import Part, setting
-from spjax.training.config import Lane, RunConfig
-from spjax.training.experiment import Experiment, RunState
-from spjax.training.run_folder import read_config
-from spjax.training.train import restore
+from spjax.runs.read import read_record
+from spjax.settings import Part, Value, setting
 
 FORMATS = ("mp4", "gif", "html")
 MAX_EPISODES = 100
-SIZES = {"plane": (720, 720), "space": (960, 600)}  # of the mp4, pixels
 MAX_SIZE = 4096
-_STREAM = 2**31 - 4  # folded into the run's key
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,83 +42,14 @@ def render(args: Sequence[str]) -> None:
     """Films episodes of the newest policy of one seed of a run."""
     about = "Film new episodes of a run's newest policy: a video, a GIF and an interactive web page."
     how = parse("render", about, [Group("", RenderFlags)], args)[""]
-    folder = how["folder"]
-    used = load_own(words(how["use"]))
-    config = read_config(folder, used)
-    _check(how, config)
-    lane = chosen_lane(config, how["seed"], [text for texts in how["lane"] for text in texts])
-    keep_compiled_programs()
-    film = _film(folder, how, lane, used)
-    console = Console()
-    for number, episode in enumerate(film.episodes, 1):
-        seconds = episode.length * film.env.control_period
-        end = f"{end_text(film.env, episode)} after {seconds:.2f} s, discounted return {episode.returns[-1]:.2f}"
-        say(console, f"episode {number}: {task_text(film.env, episode)}: {end}")
-    name = "-".join(_name_parts(config.lanes()[lane], how["context"]))
-    write(console, film, (how["out"] or folder / "videos") / name, how["format"], how["size"], how["camera"])
+    _check(how)
+    read_record(how["folder"])
+    from spjax.cli.filming import film  # and JAX, which a folder that is none need not wait for
+
+    film(how, load_own(words(how["use"])))
 
 
-def write(
-    console: Console,
-    film: Film,
-    path: Path,
-    formats: Sequence[str] = FORMATS,
-    size: tuple[int, ...] = (),
-    camera: tuple[float, ...] = (),
-) -> None:
-    """Writes a film into files, `path` and the name of the format, and names them.
-
-    Raises:
-        Failure: a video cannot be made here; what can be made is written all the same.
-    """
-    in_space = film.env.physics_scene() is not None
-    width, height = size or SIZES["space" if in_space else "plane"]
-    picture = (width, height - video.band_height((width, height)))
-    stage = space.stage(film, picture, camera) if in_space else None
-    if "html" in formats:
-        page.write_page(Path(f"{path}.html"), film, stage)
-        say(console, f"page: {path}.html")
-    problems = []
-    wanted = [name for name in video.WRITERS if name in formats]
-    if "mp4" in wanted and not video.can_write_mp4():
-        wanted.remove("mp4")
-        problems.append("mp4 needs imageio-ffmpeg: pip install 'spjax[render]'; gif and html do not")
-    try:
-        if wanted:
-            frames = plane.frames(film, picture) if stage is None else offscreen.frames(film, stage, picture)
-            for file in video.write_videos([Path(f"{path}.{name}") for name in wanted], film, frames, (width, height)):
-                say(console, f"video: {file}")
-    except offscreen.NoGraphics as problem:
-        problems.append(str(problem))
-    if problems:
-        raise Failure("; ".join(problems))
-
-
-def chosen_lane(config: RunConfig, seed: int | None, settings: Sequence[str]) -> int:
-    """Returns the number of the first lane with this seed (any, for None) and these settings, NAME=VALUE.
-
-    Raises:
-        UsageError: there is none.
-    """
-    for text in settings:
-        _check_setting(config, text)
-    if seed is not None and seed not in config.seeds:
-        raise UsageError(f"--seed {seed} is not in the run; its seeds are {', '.join(map(str, config.seeds))}")
-    for number, lane in enumerate(config.lanes()):
-        spelled = {f"{name}={setting_text(value)}" for name, value in lane.settings.items()}
-        if seed in (None, lane.seed) and spelled.issuperset(settings):
-            return number
-    raise UsageError(f"no lane of the run has the settings {' '.join(settings)} together")
-
-
-def _check_setting(config: RunConfig, text: str) -> None:
-    known = [f"{name}={setting_text(value)}" for name, values in config.over.items() for value in values]
-    if text not in known:
-        otherwise = f"the run has {', '.join(known)}" if known else "the run sweeps over nothing"
-        raise UsageError(f"unknown --lane {text!r}; {suggest(text, known, otherwise)}")
-
-
-def _check(how: dict[str, Any], config: RunConfig) -> None:
+def _check(how: dict[str, Value]) -> None:
     for wanted in how["format"]:
         if wanted not in FORMATS:
             raise UsageError(f"unknown format {wanted!r}; {suggest(wanted, FORMATS, 'known: ' + ', '.join(FORMATS))}")
@@ -145,48 +60,8 @@ def _check(how: dict[str, Any], config: RunConfig) -> None:
     if how["speed"] is not None and not 0.01 <= how["speed"] <= 100:
         raise UsageError(f"--speed must lie in [0.01, 100], got {how['speed']:g}")
     _check_size(how["size"])
-    _check_camera(how["camera"], config)
-    if how["context"]:
-        config.task.context_space.check(how["context"], "--context")
 
 
 def _check_size(size: tuple[int, ...]) -> None:
     if size and (len(size) != 2 or any(number % 2 or not 160 <= number <= MAX_SIZE for number in size)):
         raise UsageError(f"--size needs two even numbers in [160, {MAX_SIZE}], got {' '.join(map(str, size))}")
-
-
-def _check_camera(camera: tuple[float, ...], config: RunConfig) -> None:
-    if not camera:
-        return
-    if config.task.physics_scene() is None:
-        raise UsageError(f"--camera is for tasks in space; {config.task.name} is drawn in the plane")
-    if len(camera) > 3 or not all(-360 <= number <= 360 for number in camera):
-        raise UsageError("--camera needs azimuth, elevation and distance, or the first of them")
-    if len(camera) > 2 and camera[2] <= 0:
-        raise UsageError(f"--camera needs a positive distance, got {camera[2]:g}")
-
-
-def _film(folder: Path, how: dict[str, Any], lane: int, used: bool) -> Film:
-    """Returns the film of new episodes of one lane."""
-    config, program, states = restore(folder, used)
-
-    def play(experiment: Experiment, state: RunState) -> tuple[Any, Float[Array, "time episode 2"], Any]:
-        key = jax.random.fold_in(jax.random.fold_in(state.key, _STREAM), how["draw"])
-        key_contexts, key_play = jax.random.split(key)
-        if how["context"]:
-            contexts = jnp.tile(jnp.asarray(how["context"]), (how["episodes"], 1))
-        else:
-            contexts = experiment.target_contexts(key_contexts, how["episodes"])
-        played = experiment.states(state, key_play, contexts)
-        return played, jax.vmap(jax.vmap(experiment.task.trace))(played), jnp.asarray(experiment.discount)
-
-    recorded = program.to_host(program.on_lanes(play, states))
-    own_states, paths, discount = jax.tree.map(lambda leaf: leaf[lane], recorded)
-    title = f"{config.task.name}, seed {config.lanes()[lane].seed}, iteration {program.iteration(states)}"
-    return Film(config.task, episodes(own_states, paths, float(discount)), title, how["speed"] or 0.0)
-
-
-def _name_parts(lane: Lane, context: tuple[float, ...]) -> list[str]:
-    """Returns what tells the films of a run apart."""
-    settings = [f"{name.rpartition('.')[2]}-{setting_text(value)}" for name, value in lane.settings.items()]
-    return [f"seed-{lane.seed}", *settings, *(f"{value:g}" for value in context)]

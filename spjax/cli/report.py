@@ -8,6 +8,7 @@ from rich.console import Console
 
 from spjax.analysis.records import records_of_run
 from spjax.analysis.tables import comparison, terminal_table
+from spjax.cli.terminal import print_table
 from spjax.runs.read import Run, load_run
 from spjax.runs.results import Record
 from spjax.runs.schema import Frozen
@@ -17,18 +18,18 @@ def report(folder: Path, plots: bool) -> None:
     """Prints the result beside the paper's, the times and what went wrong; draws the pictures and names them."""
     console, run = Console(), load_run(folder)
     records = records_of_run(run, experiment="run")
-    console.print(terminal_table(records))
+    print_table(console, terminal_table(records))
     for line in (*_remarks(run, records), f"run folder: {folder}"):
         say(console, line)
     if plots:
         draw(console, folder)
 
 
-def draw(console: Console, folder: Path) -> None:
-    """Draws the pictures of a run folder and names them."""
+def draw(console: Console, folder: Path, only: Sequence[str] = ()) -> None:
+    """Draws the pictures of a run folder, all or those of these names, and names them."""
     from spjax.analysis.pictures import plot_run  # Matplotlib, which a run without pictures need not wait for
 
-    for picture in plot_run(folder):
+    for picture in plot_run(folder, only):
         say(console, f"picture: {picture}")
 
 

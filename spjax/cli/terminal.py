@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
+_WIDEST = 10_000  # columns, for whatever is printed
 _SIMILAR = {"–": "-", "—": "-", "−": "-", "±": "+-", "×": "x", "²": "^2", "…": "...", "│": "|", "─": "-"}
 
 
@@ -16,6 +18,25 @@ def console() -> "Console":
     from rich.console import Console  # which the first help need not wait for
 
     return Console(markup=False, emoji=False, highlight=False)
+
+
+def print_table(terminal: "Console", table: "Table") -> None:
+    """Prints a table whose columns of numbers are aligned to the right.
+
+    A terminal that is too narrow for it gets no lines between the columns, and rather a line over its edge than a number that
+    is cut.
+    """
+    from rich.measure import Measurement
+
+    whole = terminal.options.update_width(_WIDEST)
+    if Measurement.get(terminal, whole, table).maximum > terminal.width:
+        table.box, table.padding = None, (0, 1)
+    for column in table.columns:
+        if column.justify == "right":
+            cells = (column.header, *column.cells)
+            column.no_wrap = True
+            column.min_width = max(Measurement.get(terminal, whole, cell).maximum for cell in cells)
+    terminal.print(table, crop=False)
 
 
 def replace_missing_characters() -> None:

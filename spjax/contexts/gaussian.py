@@ -114,7 +114,7 @@ class Gaussian(ContextDistribution):
         std: tuple[float, ...] | None = values.get("std")
         covariance: ArrayLike | None = values.get("covariance")
         if covariance is not None and std is None:
-            return cls.from_covariance(np.asarray(mean), covariance, outside)
+            return cls.from_covariance(np.asarray(mean), np.asarray(covariance), outside)
         if std is None or covariance is not None:
             raise ValueError("a gaussian needs either std or covariance")
         if len(mean) != len(std):

@@ -15,7 +15,7 @@ from spjax.envs.base import Task
 from spjax.presets.published import published
 from spjax.presets.table import SCHEDULED, STARTED, VARIANTS, Names, table_of
 from spjax.runs.schema import Preset
-from spjax.settings import Part, nearest, put
+from spjax.settings import Part, check_value, nearest, put
 from spjax.teachers.base import Teacher
 from spjax.training.config import Printed, RunConfig
 
@@ -82,6 +82,8 @@ def _chosen(what: str, name: str | None, teacher: Teacher, published: Sequence[s
         return published[0] if own in {"schedule": SCHEDULED, "start": STARTED}[what] else None
     if what == "schedule":
         catalogue.find("schedule", name)
+    else:
+        check_value(f"teacher.{what}", declared[what], name)
     return name
 
 

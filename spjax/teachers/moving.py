@@ -112,6 +112,7 @@ class Moving(Teacher):
     def check(self, space: ContextSpace) -> None:
         """Checks the distributions and the length of the floor."""
         super().check(space)
+        self.starts_at.check_target(self.aims_at)
         check_floor(self.std_floor, space)
 
     def floor(self, evidence: Evidence, space_size: int) -> Float[Array, " dim"] | None:
@@ -176,6 +177,5 @@ class MovingMetrics:
 def check_floor(std_floor: float | tuple[float, ...] | None, space: ContextSpace) -> None:
     """Raises ValueError where a floor of the standard deviations has the wrong length."""
     if isinstance(std_floor, tuple) and len(std_floor) != space.size:
-        raise ValueError(
-            f"teacher.std_floor needs {space.size} values ({', '.join(space.names)}) or one for all, got {len(std_floor)}"
-        )
+        values = f"{space.size} value{'s' if space.size > 1 else ''} ({', '.join(space.names)})"
+        raise ValueError(f"teacher.std_floor needs {values} or one for all, got {len(std_floor)}")

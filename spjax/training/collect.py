@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from spjax.agents.base import Episodic, Rollouts, Slots, StepBased
 from spjax.agents.step_based.cloning import hold_position
@@ -254,7 +254,7 @@ class RolloutCollector(Collector):
 
     def _drawn(
         self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
-    ) -> tuple[PRNGKeyArray, Float[Array, "episode parameter"]]:
+    ) -> tuple[Key[Array, " episode"], Float[Array, "episode parameter"]]:
         key_parameters, key_rollouts = jax.random.split(key)
         thetas = self.agent.sample_parameters(agent_state, self.task, key_parameters, contexts)
         return jax.random.split(key_rollouts, len(contexts)), thetas

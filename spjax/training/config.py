@@ -6,7 +6,7 @@ It holds objects only, no names beside them. Everything is checked here, in word
 import dataclasses
 import itertools
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -53,8 +53,8 @@ class RunConfig:
         """Turns numbers of NumPy into Python's, so that JSON can hold them."""
         for name in ("seeds", "num_iterations", "evaluate_every", "evaluation_episodes"):
             object.__setattr__(self, name, settings.plain(getattr(self, name)))
-        object.__setattr__(self, "seeds", tuple(self.seeds))
-        over = {name: tuple(map(settings.plain, values)) for name, values in self.over.items()}
+        object.__setattr__(self, "seeds", _several("seeds", self.seeds))
+        over = {name: _several(f"over {name!r}", values) for name, values in self.over.items()}
         object.__setattr__(self, "over", over)
         for name in PARTS:
             value = getattr(self, name)
@@ -72,10 +72,14 @@ class RunConfig:
         for name, contract in (("task", Task), ("agent", Agent), ("teacher", Teacher)):
             value = getattr(self, name)
             if not isinstance(value, contract):
-                raise ValueError(f"{name} must be a {name} (spjax.catalogue has them), got {value!r}")
+                wanted = f"{settings.a_kind(name)} (spjax.catalogue makes them)"
+                raise ValueError(f"{name} must be {wanted}, got {settings.named(value)}")
         self.uses()
         for name, values in self.over.items():
             self._check_swept(name, values)
+        for lane in self.lanes():
+            for name, part in zip(PARTS, self._with_settings(lane), strict=True):
+                settings.check(name, part)
         self._check_pair()
         for lane in self.lanes():
             self._check_lane(lane)
@@ -192,6 +196,8 @@ class RunConfig:
             )
         for value in values:
             settings.check_value(name, varied[path], value)
+        if len({None if value is None else np.shape(value) for value in values}) > 1:
+            raise ValueError(f"all values of {name} need the same shape, got {', '.join(map(str, values))}")
         if len(set(values)) < len(values):
             raise ValueError(f"each value of {name} may be given once, got {', '.join(map(str, values))}")
 
@@ -221,14 +227,19 @@ class RunConfig:
 
     def _check_lane(self, lane: Lane) -> None:
         task, agent, teacher = self._with_settings(lane)
-        for name, part in (("task", task), ("agent", agent), ("teacher", teacher)):
-            settings.check(name, part)
         space = task.context_space
         agent.check()
         agent.check_contexts(space)
         teacher.check(space)
         if isinstance(agent, Episodic) and isinstance(task, EpisodicTask):
             teacher.check_batch(agent.num_rollouts(task))
+
+
+def _several(name: str, values: Any) -> tuple[Value, ...]:
+    values = settings.plain(values)
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValueError(f"{name} needs several values, such as ({values!r},), got {values!r}")
+    return tuple(map(settings.plain, values))
 
 
 def _check_count(name: str, value: object) -> None:
@@ -238,7 +249,7 @@ def _check_count(name: str, value: object) -> None:
         raise ValueError(f"{name} must be at least 1, got {value}")
 
 
-def _check_seeds(seeds: Sequence[int]) -> None:
+def _check_seeds(seeds: Sequence[Value]) -> None:
     if not seeds:
         raise ValueError("at least one seed is needed, got none")
     for seed in seeds:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from spjax.runs.files import write_json
 from spjax.runs.read import load_run
 from spjax.runs.schema import Frozen
 from spjax.training import train as training
-from tests.cli.conftest import P3D
+from tests.cli.conftest import P3D, TINY
 
 
 def content(folder):
@@ -75,6 +76,25 @@ def test_evaluate_prints_a_row_a_seed_repeats_exactly_and_changes_nothing(traine
     assert content(trained) == before
 
 
+def test_a_narrow_terminal_never_cuts_a_number(trained, monkeypatch, capsys):
+    printed = {}
+    for columns in ("200", "50", "20"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert main(["evaluate", str(trained), "--episodes", "4"]) == 0
+        rows = re.findall(r"(?m)^\W*(3|5|all)\W(.*)$", capsys.readouterr().out)
+        printed[columns] = [(name, re.findall(r"[\d.]+", row)) for name, row in rows]
+    assert [name for name, _ in printed["200"]] == ["3", "5", "all"]
+    assert all(len(numbers) == 6 for _, numbers in printed["200"])  # mean, its error, three quantiles, success
+    assert printed["200"] == printed["50"] == printed["20"]
+
+
+def test_a_curriculum_that_starts_where_it_should_end_is_trained_and_drawn(tmp_path, capsys):
+    start = ("--teacher.initial.mean", "2.5", "0.5", "0", "--teacher.initial.std", "0.004", "0.00375", "0.002")
+    shown = [flag for flag in TINY if flag != "--no-plots"]
+    assert main(["train", P3D, *start, *shown, "--out", str(tmp_path / "run")]) == 0
+    assert f"picture: {tmp_path}/run/pictures/learning_curve.png\n" in capsys.readouterr().out
+
+
 def test_plot_names_the_pictures_that_it_draws(trained, tmp_path, capsys):
     run = shutil.copytree(trained, tmp_path / "run")
     assert main(["plot", str(run)]) == 0
@@ -82,7 +102,16 @@ def test_plot_names_the_pictures_that_it_draws(trained, tmp_path, capsys):
     assert (run / "pictures" / "learning_curve.png").stat().st_size > 1000
 
 
-def test_list_shows_environments_presets_and_the_state_of_runs(trained, tmp_path, monkeypatch, capsys):
+def test_list_of_one_task_shows_its_contexts_and_its_experiments_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["list", P3D]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "gate position m -4 to 4 2.5 ± 0.004" in lines
+    assert "spjax train point-mass-3d --agent sprl --teacher self-paced-joint" in lines
+    assert not any("point-mass-2d" in line for line in lines)
+
+
+def test_list_shows_tasks_presets_and_the_state_of_runs(trained, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(trained, tmp_path / "runs" / "a")
     shutil.copytree(trained, tmp_path / "runs" / "b")
@@ -94,7 +123,7 @@ def test_list_shows_environments_presets_and_the_state_of_runs(trained, tmp_path
     Path("runs/d/config.json").write_text('{"format_version": 1, "lanes": null, "num_iterations": 2}')
     assert main(["list"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert "point-mass-3d gate position m -4 to 4 2.5 ± 0.004" in lines
+    assert any(line.startswith("task point-mass-3d, point-mass-2d, ball-catching") for line in lines)
     assert "spjax train point-mass-3d --agent ppo --teacher self-paced --teacher.schedule bound" in lines
     assert "runs/a 2 2 of 2 finished" in lines
     assert "runs/b 2 1 of 2 unfinished" in lines
@@ -109,21 +138,28 @@ def test_frozen_seeds_are_reported_in_one_sentence(trained, tmp_path, monkeypatc
     run = shutil.copytree(trained, tmp_path / "run")
     summary = json.loads((run / "summary.json").read_text())
     write_json(run / "summary.json", {**summary, "frozen": [{"lane": 1, "seed": 5, "iteration": 1}]})
-    monkeypatch.setattr(training, "resume", lambda folder, progress: folder)
+    monkeypatch.setattr(training, "resume", lambda folder, **how: folder)
     assert main(["resume", str(run), "--no-plots"]) == 0
     assert f"{why}: seed 5 after iteration 1\n" in capsys.readouterr().out
 
 
-def test_the_help_shows_the_settings_of_the_chosen_types_with_comments_and_defaults(capsys):
-    with pytest.raises(SystemExit, match="0"):
-        main(["train", P3D, "--teacher", "self-paced", "--help"])
+def test_the_help_shows_the_settings_of_the_chosen_types_with_comments_and_defaults(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # where no help is kept yet
+    assert main(["train", P3D, "--teacher", "self-paced", "--help"]) == 0
     printed = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "--teacher.max-kl FLOAT epsilon, nats an update (default: 0.05)" in printed
+    assert "--teacher.max-kl FLOAT epsilon of an update [nats, above 0] (default: 0.05)" in printed
     assert "--agent.hidden INT ... of both networks (default: 64 64)" in printed
+    assert "--teacher.schedule.zeta FLOAT zeta, share of the mean return that the penalty is" in printed
     assert "A sweep may vary discount, gae_lambda," in printed
-    with pytest.raises(SystemExit, match="0"):
-        main(["train", P3D, "--teacher", "random", "--help"])
+    assert main(["train", P3D, "--teacher", "random", "--help"]) == 0
     assert "--teacher.max-kl" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["evaluate", "render"])
+def test_a_folder_that_is_none_is_said_without_jax(command):
+    script = f"import sys; from spjax.cli import main; sys.exit(10 * main(['{command}', 'nowhere']) + ('jax' in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (20, "spjax: there is no run folder nowhere\n")
 
 
 def test_the_first_help_answers_without_jax():

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import spjax
+from spjax.agents.episodic import RadialBasis
 from spjax.cli.flags import Group, parse
 from spjax.cli.render import RenderFlags
 from spjax.cli.training import _free_folder
+from spjax.self_paced.schedules import Bound
 from tests.cli.conftest import P3D
 
 
@@ -15,8 +18,19 @@ def test_every_kind_of_setting_has_a_flag(captured_config):
     config, folder, how = captured_config(
         *("train", "point-mass-3d", "--agent", "ppo", "--teacher=self-paced", "--teacher.schedule", "bound"),
         *("--agent.learning_rate=1e-3", "--agent.hidden", "32", "16", "--agent.bootstrap-time-limit"),
-        *("--teacher.performance-bound", "2", "--teacher.std-floor", "None", "--teacher.warmup", "3"),
-        *("--env.noise-std", "0", "--target-mean", "-1", "1", "0.5", "--seeds", "4", "--evaluation-episodes", "7"),
+        *("--teacher.schedule.performance-bound", "2", "--teacher.std-floor", "None", "--teacher.warmup", "3"),
+        *(
+            "--task.noise-std",
+            "0",
+            "--teacher.target.mean",
+            "-1",
+            "1",
+            "0.5",
+            "--seeds",
+            "4",
+            "--evaluation-episodes",
+            "7",
+        ),
     )
     assert folder == Path("runs/point-mass-3d-ppo-self-paced-bound")
     assert how["progress"]
@@ -25,44 +39,65 @@ def test_every_kind_of_setting_has_a_flag(captured_config):
         (32, 16),
         True,
     )
-    assert (config.teacher.schedule, config.teacher.performance_bound, config.teacher.warmup) == ("bound", 2.0, 3)
+    assert (config.teacher.schedule, config.teacher.warmup) == (Bound(performance_bound=2.0), 3)
     assert config.teacher.std_floor is None
-    assert config.env.noise_std == 0.0
-    assert config.teacher.target_mean == config.target_mean == (-1.0, 1.0, 0.5)
-    assert config.teacher.target_std == config.target_std == (0.004, 0.00375, 0.002)
+    assert config.task.noise_std == 0.0
+    assert config.teacher.target.settings()["mean"] == (-1.0, 1.0, 0.5)
+    assert config.teacher.target.settings()["std"] == (0.004, 0.00375, 0.002)
     assert config.seeds == (1, 2, 3, 4)
     assert config.evaluation_episodes == 7
 
 
 def test_the_preset_is_the_default_of_every_setting(captured_config):
     config, _, _ = captured_config("train", P3D, "--variant", "article")
-    assert (config.env.force_gain, config.agent.max_grad_norm, config.teacher.offset) == (1.0, 0.5, 11)
+    assert (config.task.force_gain, config.agent.max_grad_norm, config.teacher.schedule.offset) == (1.0, 0.5, 10)
     assert (config.num_iterations, config.evaluate_every, config.seeds) == (400, 5, (1,))
 
 
 def test_curricula_start_where_the_flag_says(captured_config):
-    aim = ("--target-mean", "1.0", "0.8", "2.0", "--no-hold-position", "--env.engine", "native")
+    aim = ("--teacher.target.mean", "1.0", "0.8", "2.0", "--no-hold-position", "--task.engine", "native")
     config, _, _ = captured_config("train", "ball-catching", *aim)
-    assert config.start == "target"
-    assert config.teacher.initial_mean == config.teacher.target_mean == config.target_mean == (1.0, 0.8, 2.0)
-    assert config.teacher.offset == 50
-    assert (config.hold_position, config.env.engine) == (False, "native")
+    assert config.teacher.start == "target"
+    assert config.teacher.starts_at.settings()["mean"] == (1.0, 0.8, 2.0)
+    assert config.teacher.schedule.offset == 49
+    assert (config.hold_position, config.task.engine) == (False, "native")
     config, _, _ = captured_config("train", "ball-catching", "--start", "initial", *aim)
-    assert config.start == "initial"
-    assert (config.teacher.initial_mean, config.teacher.offset) == ((0.68, 0.9, 0.85), 0)
+    assert config.teacher.start == "initial"
+    assert config.teacher.starts_at.settings()["mean"] == (0.68, 0.9, 0.85)
+    assert config.teacher.schedule.offset == 0
 
 
 def test_a_sweep_is_the_grid_of_its_values(captured_config):
     config, _, _ = captured_config(
-        *("sweep", P3D, "--over", "teacher.kl-proportion=0.4,0.8", "--seeds", "5,"),
-        *("--over", "teacher.std_floor=0.2:0.1:0.1,0:0:0", "teacher.offset=10,20"),
+        *("sweep", P3D, "--over", "teacher.schedule.zeta=0.4,0.8", "--seeds", "5,"),
+        *("--over", "teacher.std_floor=0.2:0.1:0.1,0:0:0", "teacher.schedule.offset=10,20"),
     )
     assert config.over == {
-        "teacher.kl_proportion": (0.4, 0.8),
+        "teacher.schedule.zeta": (0.4, 0.8),
         "teacher.std_floor": ((0.2, 0.1, 0.1), (0.0, 0.0, 0.0)),
-        "teacher.offset": (10, 20),
+        "teacher.schedule.offset": (10, 20),
     }
     assert len(config.lanes()) == 8
+
+
+def test_a_sweep_over_targets_reads_several_numbers_for_each_value(captured_config):
+    config, _, _ = captured_config(
+        "sweep", P3D, "--over", "teacher.target.mean=2.5:0.5:0,0:4:1", "task.noise_std=0,0.1"
+    )
+    assert config.over == {"teacher.target.mean": ((2.5, 0.5, 0.0), (0.0, 4.0, 1.0)), "task.noise_std": (0.0, 0.1)}
+
+
+def test_a_part_inside_a_part_is_chosen_by_its_name_and_brings_its_flags(captured_config):
+    flags = ("--agent.value-features", "radial-basis", "--agent.value-features.lower", "-5", "0.1")
+    flags += ("--agent.value-features.upper", "5", "0.5", "--agent.value-features.counts", "3", "2")
+    flags += ("--agent.value-features.inverse-widths", "0.6", "150")
+    config, _, _ = captured_config("train", "gate-precision", "--agent", "c-reps", *flags)
+    assert config.agent.value_features == RadialBasis((-5.0, 0.1), (5.0, 0.5), (3, 2), (0.6, 150.0))
+
+
+def test_a_covariance_is_given_row_by_row(captured_config):
+    config, _, _ = captured_config("train", "point-mass-2d", "--teacher.target.covariance", "0.25:0.1", "0.1:0.25")
+    np.testing.assert_allclose(config.teacher.target.covariance, [[0.25, 0.1], [0.1, 0.25]], rtol=1e-6)
 
 
 def test_run_folders_are_numbered(captured_config):
@@ -74,8 +109,8 @@ def test_run_folders_are_numbered(captured_config):
 
 def test_settings_of_a_film_may_be_given_in_one_flag_or_in_several():
     both = ("agent.learning_rate=0.1", "teacher.max_kl=0.2")
-    for flags in (["--setting", *both], ["--setting", both[0], "--setting", both[1]]):
-        given = parse("render", "", [Group("", RenderFlags)], ["run", *flags])[""]["setting"]
+    for flags in (["--lane", *both], ["--lane", both[0], "--lane", both[1]]):
+        given = parse("render", "", [Group("", RenderFlags)], ["run", *flags])[""]["lane"]
         assert [text for texts in given for text in texts] == list(both)
 
 

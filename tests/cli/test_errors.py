@@ -10,6 +10,11 @@ from spjax.cli import main
 from spjax.training import train as training
 from tests.cli.conftest import P3D
 
+NEEDS_A_TASK = (
+    "train needs a task first: point-mass-3d or point-mass-2d or ball-catching or gate-precision or gate-global "
+    "or policy-search"
+)
+
 
 @pytest.mark.parametrize(
     ("args", "sentence"),
@@ -18,24 +23,24 @@ from tests.cli.conftest import P3D
         (["frobnicate"], "unknown command 'frobnicate'; see spjax --help"),
         (
             ["train"],
-            "train needs an environment first: ball-catching or gate-global or gate-precision or point-mass-3d or point-mass-2d",
+            NEEDS_A_TASK,
         ),
         (
             ["train", "--seeds", "2"],
-            "train needs an environment first: ball-catching or gate-global or gate-precision or point-mass-3d or point-mass-2d",
+            NEEDS_A_TASK,
         ),
-        (["train", "point-mass-3"], "unknown environment 'point-mass-3'; did you mean 'point-mass-3d'?"),
+        (["train", "point-mass-3"], "unknown task 'point-mass-3'; did you mean 'point-mass-3d'?"),
         (["train", P3D, "--agent", "pp"], "unknown agent 'pp'; did you mean 'ppo'?"),
         (
             ["train", P3D, "--agent"],
-            "--agent needs 'ppo' or 'trpo' or 'sac' or 'sprl' or 'creps' or 'cma-es', got nothing",
+            "--agent needs 'ppo' or 'trpo' or 'sac' or 'sprl' or 'c-reps' or 'cma-es', got nothing",
         ),
         (["train", P3D, "--teacher=self-pace"], "unknown teacher 'self-pace'; did you mean 'self-paced'?"),
         (["train", P3D, "--variant", "artcle"], "unknown variant 'artcle'; did you mean 'article'?"),
         (["train", P3D, "--teacher.schedule", "bond"], "unknown schedule 'bond'; did you mean 'bound'?"),
         (
             ["train", P3D, "--teacher", "random", "--teacher.schedule", "bound"],
-            "only the self-paced teacher of ppo, trpo, sac has a schedule, got schedule 'bound' for ppo with 'random'",
+            "the teacher 'random' has no schedule, got 'bound'",
         ),
         (
             ["train", P3D, "--agent.learning-rte", "1"],
@@ -44,10 +49,10 @@ from tests.cli.conftest import P3D
         (["train", P3D, "--max-kl", "1"], "unknown flag --max-kl; did you mean --teacher.max-kl?"),
         (
             ["train", P3D, "--teacher.target-mean", "1"],
-            "unknown flag --teacher.target-mean; did you mean --target-mean?",
+            "unknown flag --teacher.target-mean; did you mean --teacher.target.mean?",
         ),
         (["train", P3D, "--over", "agent.discount=1"], f"unknown flag --over; see spjax train {P3D} --help"),
-        (["train", P3D, "--env.dimensions", "2"], f"unknown flag --env.dimensions; see spjax train {P3D} --help"),
+        (["train", P3D, "--task.dimensions", "2"], f"unknown flag --task.dimensions; see spjax train {P3D} --help"),
         (["train", P3D, "--quiet", "3"], f"unexpected argument '3'; see spjax train {P3D} --help"),
         (["train", P3D, "--agent.learning-rate", "abc"], "--agent.learning-rate needs a number, got 'abc'"),
         (["train", P3D, "--agent.learning-rate", "1", "2"], "--agent.learning-rate needs a number, got '1 2'"),
@@ -58,8 +63,8 @@ from tests.cli.conftest import P3D
             "--agent.hidden is given twice; name all its values after one of them",
         ),
         (
-            ["train", P3D, "--target-mean", "1", "--target_mean", "2"],
-            "--target-mean is given twice; name all its values after one of them",
+            ["train", P3D, "--teacher.target.mean", "1", "--teacher.target.mean", "2"],
+            "--teacher.target.mean is given twice; name all its values after one of them",
         ),
         (
             ["train", P3D, "--teacher.value-source", "crit"],
@@ -69,20 +74,20 @@ from tests.cli.conftest import P3D
         (["train", P3D, "--agent.learning-rate", "-1"], "agent.learning_rate must be at least 0, got -1.0"),
         (["train", P3D, "--agent.discount", "1.1"], "agent.discount must lie in [0, 1], got 1.1"),
         (["train", P3D, "--agent.num-envs", "0"], "agent.num_envs must be at least 1, got 0"),
-        (["train", P3D, "--env.noise-std", "-1"], "env.noise_std must be at least 0, got -1.0"),
-        (["train", P3D, "--teacher.max-kl", "-1"], "teacher.max_kl must be at least 0, got -1.0"),
+        (["train", P3D, "--task.noise-std", "-1"], "task.noise_std must be at least 0, got -1.0"),
+        (["train", P3D, "--teacher.max-kl", "-1"], "teacher.max_kl must be positive and finite, got -1.0"),
         (["train", P3D, "--iterations", "0"], "num_iterations must be at least 1, got 0"),
         (
-            ["train", P3D, "--target-mean", "9", "1", "1"],
-            "teacher.target_mean: gate position = 9 lies outside its bounds [-4, 4] m",
+            ["train", P3D, "--teacher.target.mean", "9", "1", "1"],
+            "teacher.target.mean: gate position = 9 lies outside its bounds [-4, 4] m",
         ),
         (
-            ["train", P3D, "--target-mean", "1"],
-            "teacher.target_mean needs 3 values (gate position, gate width, friction), got 1",
+            ["train", P3D, "--teacher.target.mean", "1", "--teacher.target.std", "1"],
+            "teacher.target.mean needs 3 values (gate position, gate width, friction), got 1",
         ),
         (
-            ["train", P3D, "--teacher", "random", "--target-std", "0", "1", "1"],
-            "teacher.target_std of gate position must be positive and finite, got 0",
+            ["train", P3D, "--teacher", "random", "--teacher.target.std", "0", "1", "1"],
+            "teacher.target.std must be positive and finite, got 0.0",
         ),
         (["train", P3D, "--seeds", "0"], "--seeds must lie in [1, 100000], got 0"),
         (["train", P3D, "--seeds", "-3"], "--seeds must lie in [1, 100000], got -3"),
@@ -98,28 +103,47 @@ from tests.cli.conftest import P3D
             "cannot sweep over 'agent.hidden': it shapes the compiled program, so each value needs a run of its own",
         ),
         (
-            ["sweep", P3D, "--over", "teacher.klproportion=1,2"],
-            "unknown setting 'teacher.klproportion'; did you mean 'teacher.kl_proportion'?",
+            ["sweep", P3D, "--over", "teacher.zeta=1,2"],
+            "unknown setting 'teacher.zeta'; did you mean 'teacher.schedule.zeta'?",
         ),
         (
             ["sweep", P3D, "--over", "noise=1"],
-            "cannot sweep over 'noise': settings are named agent.<setting> or teacher.<setting>",
+            "cannot sweep over 'noise': settings are named task., agent. or teacher.<setting>",
         ),
         (
             ["sweep", P3D, "--over", "teacher.max-kl=1,x"],
             "--over teacher.max_kl needs a number, got 'x'",
         ),
-        (["sweep", P3D, "--over", "teacher.max_kl=1,1"], "each value may be given once, got 'teacher.max_kl=1,1'"),
+        (
+            ["sweep", P3D, "--over", "teacher.max_kl=1,1"],
+            "each value of teacher.max_kl may be given once, got 1.0, 1.0",
+        ),
         (
             ["sweep", P3D, "--over", "teacher.max_kl=1", "teacher.max-kl=2"],
             "each setting may be swept once, got teacher.max_kl twice",
         ),
         (["sweep", P3D, "--over", "teacher.max_kl"], "--over needs SETTING=VALUE,VALUE, got 'teacher.max_kl'"),
-        (["train", P3D, "--start", "target"], "start of point-mass-3d must be initial, got 'target'"),
+        (["train", P3D, "--start", "nowhere"], "start must be initial or target, got 'nowhere'"),
+        (
+            ["train", P3D, "--teacher", "random", "--start", "target"],
+            "the teacher 'random' has no start, got 'target'",
+        ),
         (
             ["train", "ball-catching", "--teacher.initial-mean", "1", "1", "1"],
-            "unknown flag --teacher.initial-mean; see spjax train ball-catching --help",
+            "unknown flag --teacher.initial-mean; did you mean --teacher.initial.mean?",
         ),
+        (["train", P3D, "--env.noise-std", "1"], "unknown flag --env.noise-std; did you mean --task.noise-std?"),
+        (["train", P3D, "--teacher.zeta", "1"], "unknown flag --teacher.zeta; did you mean --teacher.schedule.zeta?"),
+        (
+            ["train", P3D, "--teacher.K_alpha=1"],
+            "unknown flag --teacher.K-alpha; did you mean --teacher.schedule.offset?",
+        ),
+        (
+            ["train", P3D, "--teacher.frobnicate", "1"],
+            f"unknown flag --teacher.frobnicate; see spjax train {P3D} --help",
+        ),
+        (["train", P3D, "--use", "mine.py"], "there is no file mine.py to use"),
+        (["train", P3D, "--use", "no.such.module"], "cannot use 'no.such.module': No module named 'no'"),
         (["resume"], "resume needs a folder, got nothing"),
         (["resume", "nowhere"], "there is no run folder nowhere"),
         (
@@ -133,7 +157,10 @@ from tests.cli.conftest import P3D
         (["evaluate", "nowhere", "--seed", "-1"], "--seed must lie in [0, 2^32), got -1"),
         (["plot"], "plot needs folders, got nothing"),
         (["plot", "nowhere"], "there is no run folder nowhere"),
-        (["list", "3"], "unexpected argument '3'; see spjax list --help"),
+        (
+            ["list", "3"],
+            "unknown task '3'; known: point-mass-3d, point-mass-2d, ball-catching, gate-precision, gate-global, policy-search",
+        ),
     ],
 )
 def test_what_the_user_gets_wrong_is_one_sentence_and_exit_code_2(args, sentence, tmp_path, monkeypatch, capsys):

@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from spjax.contexts import Gaussian
 from spjax.envs import BallCatching, PointMass
 from spjax.rendering.film import Film
-from spjax.rendering.record import episodes, record
+from spjax.rendering.record import episodes
 from spjax.training.experiment import Experiment, RunState
 
 
@@ -19,6 +18,8 @@ class Noise:
 
     strength: float
     discount: float = 0.9
+
+    collects = "slots"
 
     def act(self, state, env, key, observations):
         shape = (len(observations), len(env.action_lower))
@@ -30,13 +31,18 @@ BLANK = RunState(None, None, None, None, None, None)
 
 
 def experiment_of(env, strength):
-    return Experiment(agent=Noise(strength), teacher=None, target=Gaussian.from_std([0.0], [1.0]), env=env)
+    return Experiment(task=env, agent=Noise(strength), teacher=None)
+
+
+def recorded(experiment, key, contexts):
+    """Returns the states of new episodes, and their paths."""
+    states = experiment.states(BLANK, key, contexts)
+    return states, jax.vmap(jax.vmap(experiment.task.trace))(states)
 
 
 def film_of(env, strength, contexts, key):
     experiment = experiment_of(env, strength)
-
-    states, paths = jax.device_get(jax.jit(lambda: record(experiment, BLANK, key, jnp.asarray(contexts)))())
+    states, paths = jax.device_get(jax.jit(lambda: recorded(experiment, key, jnp.asarray(contexts)))())
     return Film(env, episodes(states, paths, experiment.agent.discount), "noise, seed 3")
 
 

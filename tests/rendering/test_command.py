@@ -10,7 +10,7 @@ from rich.console import Console
 import spjax
 from spjax.cli import main
 from spjax.cli.errors import Failure
-from spjax.cli.render import write
+from spjax.cli.filming import write
 from spjax.rendering import offscreen
 from tests.training.conftest import tiny
 
@@ -53,9 +53,7 @@ def test_render_writes_the_three_files_says_what_happened_and_changes_nothing_el
 
 def test_the_same_command_films_the_same_episodes_and_another_draw_or_lane_others(trained, tmp_path):
     seen = []
-    for number, change in enumerate(
-        ([], [], ["--draw", "1"], ["--seed", "5"], ["--setting", "agent.learning_rate=0.01"])
-    ):
+    for number, change in enumerate(([], [], ["--draw", "1"], ["--seed", "5"], ["--lane", "agent.learning_rate=0.01"])):
         out = tmp_path / str(number)
         assert main(["render", str(trained), "--format", "html", "--episodes", "3", "--out", str(out), *change]) == 0
         (page,) = out.iterdir()
@@ -71,15 +69,15 @@ def test_the_same_command_films_the_same_episodes_and_another_draw_or_lane_other
     [
         (["--seed", "4"], "--seed 4 is not in the run; its seeds are 3, 5"),
         (
-            ["--setting", "agent.learning_rate=0.02"],
-            "unknown --setting 'agent.learning_rate=0.02'; did you mean agent.learning_rate=0.01?",
+            ["--lane", "agent.learning_rate=0.02"],
+            "unknown --lane 'agent.learning_rate=0.02'; did you mean agent.learning_rate=0.01?",
         ),
         (
-            ["--setting", "x=1"],
-            "unknown --setting 'x=1'; the run has agent.learning_rate=0.001, agent.learning_rate=0.01",
+            ["--lane", "x=1"],
+            "unknown --lane 'x=1'; the run has agent.learning_rate=0.001, agent.learning_rate=0.01",
         ),
         (
-            ["--setting", "agent.learning_rate=0.001", "agent.learning_rate=0.01"],
+            ["--lane", "agent.learning_rate=0.001", "agent.learning_rate=0.01"],
             "no lane of the run has the settings agent.learning_rate=0.001 agent.learning_rate=0.01 together",
         ),
         (["--format", "htm"], "unknown format 'htm'; did you mean html?"),

@@ -4,14 +4,14 @@ import numpy as np
 
 from spjax.envs import PointMass
 from spjax.envs.base import EnvState
-from spjax.rendering.record import episodes, record
-from tests.rendering.conftest import BLANK, experiment_of
+from spjax.rendering.record import episodes
+from tests.rendering.conftest import BLANK, experiment_of, recorded
 
 
 def test_the_recorded_episodes_are_those_that_play_evaluates_with_the_same_key(key):
     experiment = experiment_of(PointMass(3), 4.0)
     contexts = jnp.asarray([[2.5, 0.5, 0.0], [0.0, 8.0, 1.0], [-1.0, 3.0, 0.0], [0.0, 5.0, 4.0]])
-    seen = jax.jit(lambda: record(experiment, BLANK, jax.random.clone(key), contexts))
+    seen = jax.jit(lambda: recorded(experiment, jax.random.clone(key), contexts))
     outcome, played = jax.jit(lambda: experiment.play(BLANK, key, contexts))()
     states, paths = jax.device_get(seen())
     found = episodes(states, paths, 0.9)

@@ -6,6 +6,7 @@ import pytest
 
 import spjax
 from spjax.agents.step_based import PPO
+from spjax.self_paced.schedules import Proportion
 from spjax.training.config import RunConfig
 
 TINY = PPO(
@@ -25,7 +26,7 @@ def tiny(**changes) -> RunConfig:
     config = dataclasses.replace(
         config,
         agent=TINY,
-        teacher=config.teacher.replace(buffer_size=32, warmup=0, offset=2),
+        teacher=dataclasses.replace(config.teacher, buffer_size=32, warmup=0, schedule=Proportion(offset=1)),
         seeds=(1, 2, 3),
         num_iterations=6,
         evaluate_every=2,

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 import spjax
@@ -31,12 +32,12 @@ TEACHERS = {
         "pretrain_iterations": 5,
     },
     "self-paced": {"warmup": 1, "buffer_size": 32},
-    "self-paced-gaussian": {"warmup": 1, "buffer_size": 32},
+    "spgl": {"warmup": 1, "buffer_size": 32},
 }
 METHODS = [
     ("trpo", "alp-gmm", None),
     ("ppo", "goal-gan", None),
-    ("ppo", "self-paced-gaussian", None),
+    ("ppo", "spgl", None),
     ("sac", "self-paced", "bound"),
 ]
 
@@ -46,8 +47,6 @@ def method(agent, teacher, schedule, **changes):
     return tiny(
         agent=AGENTS[agent],
         teacher=dataclasses.replace(config.teacher, **TEACHERS.get(teacher, {})),
-        agent_name=agent,
-        teacher_name=teacher,
         num_iterations=4,
         seeds=(1, 2),
         **changes,
@@ -75,4 +74,6 @@ def test_the_run_folder_keeps_where_a_curriculum_starts_and_whether_the_policy_i
     config = spjax.preset("ball-catching", "ppo", "self-paced", start="initial")
     write_config(tmp_path, config, "")
     again = read_config(tmp_path)
-    assert (again.env, again.teacher, again.start, again.hold_position) == (config.env, config.teacher, "initial", True)
+    assert again.spelled() == config.spelled()
+    assert (again.task, again.teacher.start, again.hold_position) == (config.task, "initial", True)
+    np.testing.assert_array_equal(again.teacher.initial.mean, np.float32([0.68, 0.9, 0.85]))

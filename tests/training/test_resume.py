@@ -120,7 +120,7 @@ def test_a_kill_during_the_first_save_after_a_damaged_checkpoint_loses_nothing_m
     def killed(*arguments, **options):
         raise OSError("killed")
 
-    monkeypatch.setattr(np, "savez", killed)
+    monkeypatch.setattr(np.lib.format, "write_array", killed)
     with pytest.raises(OSError, match="killed"):
         spjax.resume(copy, progress=False)
     assert Checkpoints(copy / "checkpoints").iterations() == [4]
@@ -216,7 +216,7 @@ def test_what_a_process_left_that_was_killed_before_its_first_file_is_no_run(tmp
 def test_an_engine_that_is_not_installed_is_said_before_there_is_a_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     config = spjax.preset("ball-catching", teacher="default")
-    config = dataclasses.replace(config, env=dataclasses.replace(config.env, engine="warp"))
+    config = dataclasses.replace(config, task=dataclasses.replace(config.task, engine="warp"))
     with pytest.raises(ValueError, match="the physics engine 'warp' needs warp-lang"):
         spjax.train(config, tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()

@@ -5,12 +5,24 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
+from flax import struct
 
+from spjax.catalogue import part
+from spjax.contexts import Gaussian
 from spjax.envs import PointMass
+from spjax.self_paced.schedules import Proportion
 from spjax.training import program as program_module
 from spjax.training.lanes import Vmapped
 from spjax.training.program import Program
 from tests.training.conftest import tiny
+
+
+@part("task", "demanding")
+@struct.dataclass
+class Demanding(PointMass):
+    @property
+    def compiler_options(self):
+        return {"xla_of_no_kind": True}
 
 
 def run(config, iterations=4, change=lambda states: states, layout=None):
@@ -36,11 +48,11 @@ def lane(tree, index):
 @pytest.fixture(scope="module")
 def swept():
     """Three seeds times two proportions."""
-    return run(tiny(over={"teacher.kl_proportion": (0.4, 1.6)}))[0]
+    return run(tiny(over={"teacher.schedule.zeta": (0.4, 1.6)}))[0]
 
 
 def test_a_lane_of_a_sweep_is_the_single_run_with_that_seed_and_setting_bit_for_bit(swept):
-    single, _ = run(tiny(seeds=(2,), over={"teacher.kl_proportion": (1.6,)}))
+    single, _ = run(tiny(seeds=(2,), over={"teacher.schedule.zeta": (1.6,)}))
     assert_same_bits(lane(swept, 4), lane(single, 0))
 
 
@@ -93,9 +105,9 @@ def test_traced_settings_and_seeds_never_trace_the_program_again(monkeypatch):
     for changed in (
         dataclasses.replace(base, seeds=(7,)),
         dataclasses.replace(base, agent=base.agent.replace(learning_rate=5e-3, clip_range=0.1)),
-        dataclasses.replace(
-            base, teacher=base.teacher.replace(kl_proportion=0.3, offset=4, max_kl=0.1, performance_bound=1.0)
-        ),
+        dataclasses.replace(base, teacher=base.teacher.replace(max_kl=0.1, schedule=Proportion(zeta=0.3, offset=4))),
+        dataclasses.replace(base, teacher=base.teacher.replace(target=Gaussian.from_std((1.0, 2.0), (0.5, 0.5)))),
+        dataclasses.replace(base, task=base.task.replace(force_gain=1.0)),
     ):
         program = Program.of(changed.experiments())
         again = program_module.Chunk(step.compiled, program)
@@ -108,7 +120,7 @@ def test_first_contexts_of_different_seeds_are_uncorrelated():
     config = tiny(seeds=tuple(range(1, 101)))
     program = Program.of(config.experiments())
     states = program.init([lane.seed for lane in config.lanes()])
-    contexts = program.to_host(states).slots.env_state.context[:, :, 0]  # 100 seeds, 4 slots, gate position
+    contexts = program.to_host(states).world.env_state.context[:, :, 0]  # 100 seeds, 4 slots, gate position
     correlation = np.corrcoef(contexts[:-1].ravel(), contexts[1:].ravel())[0, 1]
     assert abs(correlation) < 0.1
     assert len(np.unique(contexts)) > 380
@@ -126,13 +138,7 @@ def test_evaluation_leaves_the_state_bit_identical_and_repeats_exactly():
 
 
 def test_the_options_that_a_task_asks_of_the_compiler_reach_it():
-    @dataclasses.dataclass(frozen=True)
-    class Demanding(PointMass):
-        @property
-        def compiler_options(self):
-            return {"xla_of_no_kind": True}
-
-    program = Program.of(tiny(env=Demanding(dimensions=2)).experiments())
+    program = Program.of(tiny(task=Demanding(dimensions=2)).experiments())
     for compile_something in (lambda: program.compile(2), lambda: program.init([1, 2, 3])):
         with pytest.raises(jax.errors.JaxRuntimeError, match="xla_of_no_kind"):
             compile_something()
