@@ -126,8 +126,10 @@ def gaussian_log_prob(
     mean: Float[Array, "*batch action"], log_std: Float[Array, " action"], action: Float[Array, "*batch action"]
 ) -> Float[Array, "*batch"]:
     """Returns the log density of unclipped actions under a diagonal Gaussian, in nats."""
+    inverse_std = lax.broadcast_to_rank(jnp.exp(-log_std), mean.ndim)
     log_std = lax.broadcast_to_rank(log_std, mean.ndim)
-    scaled = (action - mean) * jnp.exp(-log_std)
+
+    scaled = (action - mean) * inverse_std
     return (-0.5 * scaled**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)).sum(-1)
 
 

@@ -167,12 +167,11 @@ def _maximise_likelihood(
     densities, _ = _expectation(fit.mixture, rows)
     log_likelihood = jnp.where(mask, densities, 0).sum(-1)
     dim = rows.shape[1]
-    components = present.sum(1).astype(rows.dtype)
-    parameters = components * (1 + dim + dim * (dim + 1) // 2) - 1
+    parameters = present.sum(1) * (1 + dim + dim * (dim + 1) // 2) - 1
     return Fit(
         mixture=dataclasses.replace(fit.mixture, means=fit.mixture.means + centre[None, None]),
         log_likelihood=log_likelihood / count,
-        aic=2 * parameters - 2 * log_likelihood,
+        aic=2 * parameters.astype(rows.dtype) - 2 * log_likelihood,
         iterations=fit.iterations,
     )
 

@@ -72,7 +72,7 @@ def batch_of(agent, params, env, key, advantage):
     """Returns a batch of 64 rows whose actions come from the policy."""
     observation = jax.random.normal(jax.random.fold_in(key, 1), (64, 2))
     mean, log_std = agent.policy(params, env, observation)
-    action = mean + jnp.exp(log_std) * jax.random.normal(jax.random.fold_in(key, 2), mean.shape)
+    action = mean + jnp.exp(log_std)[None] * jax.random.normal(jax.random.fold_in(key, 2), mean.shape)
     return Batch(
         observation=observation,
         action=action,
