@@ -122,15 +122,14 @@ class Discrete(ContextDistribution):
         """Returns one row; `check` sees to it that all of them lie inside the space."""
         return self.table[jax.random.categorical(key, self.logits)]
 
-    def nearest(self, contexts: Float[Array, "*batch dim"]) -> Int[Array, "*batch"]:
-        """Returns the number of the row nearest to each context, distances in units of the table's extent."""
+    def nearest(self, context: Float[Array, " dim"]) -> Int[Array, ""]:
+        """Returns the number of the row nearest to a context, distances in units of the table's extent."""
         extent = self.table.max(axis=0) - self.table.min(axis=0)
-        scale = jax.lax.stop_gradient(jnp.where(extent > 0, extent, 1.0))
-        apart = (contexts / scale)[..., None, :] - self.table / scale
-        distances = (apart**2).sum(axis=-1)
-        closest = distances <= distances.min(axis=-1, keepdims=True)  # argmin cannot be lowered in a region of float64
+        scale = jnp.where(extent > 0, extent, 1.0)
+        distances = ((context / scale - self.table / scale) ** 2).sum(axis=1)
         numbers = jnp.arange(len(self.table), dtype=jnp.int32)
-        return jnp.where(closest, numbers, len(self.table) - 1).min(axis=-1)
+        # Not argmin, which cannot be lowered in a region of float64.
+        return jnp.where(distances <= distances.min(), numbers, len(self.table) - 1).min()
 
     def log_prob(self, context: Float[Array, " dim"]) -> Float[Array, ""]:
         """Returns the log probability of the row nearest to a context, nats."""

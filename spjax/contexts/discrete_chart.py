@@ -33,7 +33,7 @@ from spjax.solvers.linalg import solve_positive
 from spjax.solvers.root import bracket_root
 from spjax.solvers.series import expm1_minus
 
-MARGIN = 1e-8  # of max_kl, which the solution keeps free for rounding
+MARGIN = 2.0**-21  # of max_kl and of the bound's scale, which the solution keeps free for rounding
 FURTHEST = 1e12  # largest spread of an exponent, for a minimum without a trust region (all mass on the best row)
 NEGLIGIBLE = 1e-12  # a multiplier, in units of a
 MAX_NORMALISING = 40  # Newton steps for kappa
@@ -85,7 +85,7 @@ class DiscreteChart(Chart[Discrete, DiscreteData]):
             old=old,
             probs=probs,
             log_target=jnp.where(finite, log_target, 0.0),
-            rows=old.nearest(contexts),
+            rows=lax.map(lax.stop_gradient(old).nearest, lax.stop_gradient(contexts)),  # one by one: stays in the cache
             supported=finite.all(),
         )
 
@@ -110,6 +110,13 @@ class DiscreteChart(Chart[Discrete, DiscreteData]):
         """Returns KL(new || target) - KL(old || target)."""
         v = _normalised(data.probs, z)
         return _kl(data.probs, v, "new-old") - data.probs @ (jnp.expm1(v) * data.log_target)
+
+    def part_of(
+        self, fraction: Float[Array, ""], radius: Float[Array, ""], y: Float[Array, " N"]
+    ) -> Float[Array, " N"]:
+        """Returns the mixture (1 - fraction) q + fraction p: there KL is convex and the performance linear."""
+        v = radius * y
+        return jnp.where(fraction < 1, jnp.log(1 - fraction + fraction * jnp.exp(v)), v)
 
     def minimise(
         self, problem: LocalProblem, direction: KlDirection, config: SolverConfig, search_outliers: bool
@@ -190,6 +197,7 @@ def _keep_bound(
 ) -> tuple[Tilt, Float[Array, ""]]:
     """Returns the point of the trust region nearest to the target that keeps V_LB, and the price of performance there."""
     probs = problem.data.probs
+    spare = jnp.minimum(0.5 * problem.slack, MARGIN * problem.slack_scale)
     scales = Weights(_deviation(probs, problem.data.log_target), _deviation(probs, worth))
 
     def weights_at(share: Float[Array, ""]) -> Weights:
@@ -197,7 +205,7 @@ def _keep_bound(
 
     def surplus(share: Float[Array, ""]) -> Float[Array, ""]:
         v = _tilt(problem, worth, weights_at(share), direction).v
-        return problem.slack + probs @ (jnp.expm1(v) * worth)
+        return problem.slack - spare + probs @ (jnp.expm1(v) * worth)
 
     def lacks_nothing(share: Float[Array, ""]) -> Float[Array, ""]:
         missing = surplus(share)
@@ -258,8 +266,8 @@ def _invert(right: Float[Array, " N"], share: Float[Array, ""]) -> Float[Array, 
     xi = offset - right / rest
 
     large = jnp.maximum(xi, 1.0)
-    middle = jnp.exp(jnp.clip(2.0 * (xi - 1.0) / 3.0, -2.0, 0.0))
-    w = jnp.where(xi > 1.0, large - jnp.log(large), jnp.where(xi > -2.0, middle, jnp.exp(jnp.minimum(xi, -2.0))))
+    small = jnp.exp(jnp.where(xi > -2.0, jnp.minimum(2.0 * (xi - 1.0) / 3.0, 0.0), xi))
+    w = jnp.where(xi > 1.0, large - jnp.log(large), small)
     w = jnp.maximum(w, jnp.finfo(w.dtype).tiny)
     for _ in range(2):
         residual = xi - w - jnp.log(w)
@@ -272,7 +280,8 @@ def _invert(right: Float[Array, " N"], share: Float[Array, ""]) -> Float[Array, 
 def _normalised(probs: Float[Array, " N"], z: Float[Array, " N"]) -> Float[Array, " N"]:
     """Returns z less the constant that makes E[exp(z)] = 1; rows with q = 0 do not count."""
     shift = lax.stop_gradient(jnp.where(probs > 0, z, -jnp.inf).max())
-    return z - shift - jnp.log1p(probs @ jnp.expm1(jnp.where(probs > 0, z - shift, 0.0)))
+    ratios = jnp.exp(jnp.where(probs > 0, z - shift, 0.0))
+    return z - shift - jnp.log(probs @ ratios / probs.sum())  # exactly 0 at z = 0
 
 
 def _kl(probs: Float[Array, " N"], v: Float[Array, " N"], direction: KlDirection) -> Float[Array, ""]:

@@ -15,4 +15,4 @@ def expm1_minus(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     near = jnp.where(small, x, 0.0)
     series = near**2 * jnp.polyval(jnp.asarray(COEFFICIENTS, x.dtype), near)
     far = jnp.where(small, 1.0, x)
-    return jnp.where(small, series, jnp.expm1(far) - far)
+    return jnp.where(small, series, jnp.exp(far) - 1.0 - far)
