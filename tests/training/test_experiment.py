@@ -31,9 +31,10 @@ def test_the_clipped_fraction_counts_the_episodes_whose_context_lies_on_a_bound(
 @pytest.mark.parametrize(("outside", "clipped"), [("clip", 1.0), ("redraw", 0.0)])
 def test_every_run_says_how_many_contexts_were_clipped(outside, clipped, tmp_path):
     wide = Gaussian.from_std((0.0, 4.0), (3.0, 1e6), outside=outside)
-    config = tiny(teacher=catalogue.make("teacher", "default", target=wide), seeds=(1,), num_iterations=2)
+    config = tiny(teacher=catalogue.make("teacher", "default", target=wide), seeds=(1,), num_iterations=4)
     folder = spjax.train(config, tmp_path / "run", progress=False)
-    assert pq.read_table(folder / "metrics")["clipped_fraction"].to_pylist() == [clipped] * 2
+    fractions = pq.read_table(folder / "metrics")["clipped_fraction"].to_pylist()
+    assert {fraction for fraction in fractions if fraction is not None} == {clipped}  # none where no episode ended
 
 
 def test_each_lane_of_a_sweep_over_targets_is_evaluated_on_its_own(tmp_path):
