@@ -112,7 +112,6 @@ class Moving(Teacher):
     def check(self, space: ContextSpace) -> None:
         """Checks the distributions, that they go together, and the length of the floor."""
         super().check(space)
-        self.starts_at.check_target(self.aims_at)
         check_floor(self.std_floor, space)
         try:
             self.starts_at.check_target(self.aims_at)

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from spjax import catalogue
 from tests.docs.running import KILLED, ROOT, commands, python_blocks, run, run_well
 
 TUTORIALS = ROOT / "docs" / "tutorials"
@@ -76,7 +75,6 @@ def test_the_tutorial_trains_survives_a_kill_and_is_evaluated_drawn_and_filmed(n
     assert list((killed / "films").glob("*.html"))
 
 
-@pytest.mark.skipif(not catalogue.names("picture"), reason="pictures are no parts yet")
 def test_the_picture_is_drawn_with_the_built_in_ones_and_alone(tmp_path):
     train, together, alone = commands((TUTORIALS / "own_picture.md").read_text())
     run_well(tmp_path, smaller(train))
