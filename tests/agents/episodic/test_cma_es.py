@@ -39,7 +39,7 @@ def costs(theta, where=np.where):
         sphere,
         (1e6**scale * (theta - 1.5) ** 2).sum(),
         (100 * (theta[1:] - theta[:-1] ** 2) ** 2 + (1 - theta[:-1]) ** 2).sum(),
-        (100**scale * ((theta - goal) ** 2 - 4 * beyond)).sum(),
+        (100**scale * ((theta - goal) ** 2 - 4.0 * beyond)).sum(),
         0 * sphere,
         *(where(theta[0] < 0, cost, sphere) for cost in OTHER_SIDE.values()),
     ]
