@@ -3,6 +3,7 @@
 For tasks that cannot be varied continuously (levels, mazes, objects), and for a continuous space cut into cells.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,27 +43,29 @@ class Discrete(ContextDistribution):
     logits: Float[Array, " N"]  # log weights, nats, up to a constant; -infinity for a context that never comes
 
     @classmethod
-    def from_weights(cls, table: ArrayLike, weights: ArrayLike) -> "Discrete":
+    def from_weights(
+        cls, table: ArrayLike | Sequence[Sequence[float]], weights: ArrayLike | Sequence[float]
+    ) -> "Discrete":
         """Returns the distribution with probabilities in proportion to the weights. Call it outside jit.
 
         Raises:
             ValueError: the shapes disagree, a weight is negative or not finite, or all are zero.
         """
-        rows, weights = np.asarray(table, dtype=float), np.asarray(weights, dtype=float)
-        if rows.ndim != 2 or weights.shape != rows.shape[:1]:
+        rows, shares = np.asarray(table, dtype=float), np.asarray(weights, dtype=float)
+        if rows.ndim != 2 or shares.shape != rows.shape[:1]:
             raise ValueError(
-                f"a table of shape [N, dim] needs N weights, got table {rows.shape} and weights {weights.shape}"
+                f"a table of shape [N, dim] needs N weights, got table {rows.shape} and weights {shares.shape}"
             )
-        if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
-            raise ValueError(f"weights must be finite, at least 0 and not all 0, got {weights.tolist()}")
+        if not (np.isfinite(shares) & (shares >= 0)).all() or not shares.any():
+            raise ValueError(f"weights must be finite, at least 0 and not all 0, got {shares.tolist()}")
         with np.errstate(divide="ignore"):
-            logits = np.log(weights / weights.max())
+            logits = np.log(shares / shares.max())
         return cls(table=jnp.asarray(rows, dtype=float), logits=jnp.asarray(logits, dtype=float))
 
     @classmethod
-    def uniform(cls, table: ArrayLike) -> "Discrete":
+    def uniform(cls, table: ArrayLike | Sequence[Sequence[float]]) -> "Discrete":
         """Returns equal weights for the rows of a table; raises as `from_weights` does."""
-        return cls.from_weights(table, np.ones(np.shape(table)[:1]))
+        return cls.from_weights(table, np.ones(len(np.asarray(table))))
 
     @classmethod
     def declared(cls) -> dict[str, Declared]:

@@ -85,7 +85,7 @@ def update_gaussian(
     """
     old.check_target(target)
     check_samples(old, contexts, values, mask)
-    check_number("max_kl", max_kl, least=0)
+    check_number("max_kl", max_kl, least=0.0)
     check_number("performance_bound", performance_bound)
     check_floor(std_floor, old.dim)
     dtype = old.mean.dtype

@@ -54,6 +54,25 @@ def test_results_are_never_worse_than_those_of_trust_constr():
         assert ours - theirs <= 1e-4 * (start - ours) + 1e-12 * (1 + abs(start))
 
 
+@pytest.mark.parametrize("direction", ["old-new", "new-old"])
+def test_results_of_the_bound_rule_are_never_worse_than_those_of_trust_constr(direction):
+    batch = problem_batch("float64")
+    new, update = run("bound", batch, direction)
+    plain = [index for index in range(LANES) if index % 13 in (0, 5, 10) and update.mode[index] == Mode.TARGET]
+    moved = 0
+    for index in plain[:6]:
+        problem = lane(batch, index)
+        reference = solve_with_scipy(problem, "target", direction, max_iterations=200)
+        start = objective(problem, problem.old_mean, problem.old_chol, "target")
+        ours = objective(problem, new.mean[index], new.chol[index], "target")
+        theirs = objective(problem, reference.mean, reference.chol, "target")
+        feasible = kl_used(problem, reference.mean, reference.chol, direction) <= problem.max_kl * (1 + 1e-9)
+        feasible &= performance(problem, reference.mean, reference.chol) >= problem.performance_bound - 1e-9
+        assert ours - (theirs if feasible else start) <= 1e-4 * (start - ours) + 1e-12 * (1 + abs(start))
+        moved += start - ours > 1e-2 * start
+    assert moved >= 3
+
+
 @pytest.mark.parametrize(("seed", "dim", "direction"), [(62, 3, "old-new"), (88, 3, "new-old")])
 def test_the_search_for_outliers_escapes_a_local_optimum_that_trust_constr_beats(seed, dim, direction):
     batch = jax.tree.map(lambda leaf: np.asarray(leaf)[None], make_problem(seed, dim))
