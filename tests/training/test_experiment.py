@@ -28,9 +28,9 @@ def test_the_clipped_fraction_counts_the_episodes_whose_context_lies_on_a_bound(
     assert (float(found.value), bool(found.present)) == (0.75, True)
 
 
-@pytest.mark.parametrize(("outside", "clipped"), [("clip", 1.0), ("redraw", 0.0)])
-def test_every_run_says_how_many_contexts_were_clipped(outside, clipped, tmp_path):
-    wide = Gaussian.from_std((0.0, 4.0), (3.0, 1e6), outside=outside)
+@pytest.mark.parametrize(("outside", "std", "clipped"), [("clip", 1e6, 1.0), ("redraw", 2.0, 0.0)])
+def test_every_run_says_how_many_contexts_were_clipped(outside, std, clipped, tmp_path):
+    wide = Gaussian.from_std((0.0, 4.0), (2.0, std), outside=outside)
     config = tiny(teacher=catalogue.make("teacher", "default", target=wide), seeds=(1,), num_iterations=4)
     folder = spjax.train(config, tmp_path / "run", progress=False)
     fractions = pq.read_table(folder / "metrics")["clipped_fraction"].to_pylist()
