@@ -72,8 +72,8 @@ def test_a_correlated_target_is_kept_and_drawn_from_with_its_correlation(tmp_pat
 
 
 def test_an_episodic_covariance_is_trained_and_evaluated_in_full(tmp_path):
-    covariance = [[0.25, 0.09], [0.09, 0.05]]
-    gaussian = Gaussian.from_covariance(np.array([2.0, 1.0]), np.array(covariance))
+    covariance = [[0.25, 0.01], [0.01, 0.0009]]
+    gaussian = Gaussian.from_covariance(np.array([2.0, 0.3]), np.array(covariance))
     config = spjax.preset("gate-global", "sprl")
     config = dataclasses.replace(
         config,
@@ -88,4 +88,4 @@ def test_an_episodic_covariance_is_trained_and_evaluated_in_full(tmp_path):
         experiment.sample_contexts(state, jax.random.key(3), 4000),
         experiment.target_contexts(jax.random.key(4), 4000),
     ):
-        np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=0.02)
+        np.testing.assert_allclose(np.corrcoef(drawn.T)[0, 1], 2 / 3, atol=0.03)
