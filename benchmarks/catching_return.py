@@ -54,7 +54,7 @@ def main(runs: tyro.conf.Positional[tuple[Path, ...]], throws: int = 200, result
     try:
         found = [load_run(folder) for folder in runs]
         for run in found:
-            if run.config.task != "ball-catching" or len(run.groups()) > 1:
+            if run.config.task_name != "ball-catching" or len(run.groups()) > 1:
                 raise ValueError(f"{run.path} is not a run of ball catching in which nothing is swept")
         write_records(results, [record for run in found for record in _records(run, throws)])
     except ValueError as error:
@@ -76,7 +76,7 @@ def _records(run: Run, throws: int) -> Iterator[Record]:
         for metric, values in found.items():
             yield measured_here(
                 experiment="catching-return",
-                env=run.config.task,
+                env=run.config.task_name,
                 agent=run.config.agent,
                 teacher=run.config.teacher,
                 schedule=run.config.schedule,
@@ -91,7 +91,7 @@ def _records(run: Run, throws: int) -> Iterator[Record]:
 
 def split_return(experiment: Experiment, state: RunState, throws: int, drawn: Bool[Array, ""]) -> Split:
     """Returns the split of one lane's policy over throws of the target distribution."""
-    env, agent = experiment.env, experiment.agent
+    env, agent = experiment.task, experiment.agent
     key_contexts, key_reset, key_act, key_step = jax.random.split(jax.random.key(0), 4)
     contexts = experiment.target_contexts(key_contexts, throws)
     start = jax.vmap(env.reset)(jax.random.split(key_reset, throws), contexts)

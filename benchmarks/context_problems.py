@@ -193,13 +193,14 @@ def _scipy_functions(
         return kl_of(old, new) if direction == "old-new" else kl_of(new, old)
 
     def log_density(mean: Array, chol: Array, contexts: Array) -> Array:
-        whitened = jax.scipy.linalg.solve_triangular(chol, (contexts - mean).T, lower=True)
+        whitened = jax.scipy.linalg.solve_triangular(chol, (contexts - mean[None]).T, lower=True)
         return -0.5 * (whitened**2).sum(axis=0) - jnp.log(jnp.diagonal(chol)).sum()
 
     def gain(x: Array, data: ContextProblem) -> Array:
         log_old = log_density(data.old_mean, data.old_chol, data.contexts)
         ratios = jnp.exp(log_density(*decode(x), data.contexts) - log_old)
-        return jnp.where(data.mask, ratios * data.values, 0.0).sum() / data.mask.sum()
+        count = data.mask.sum().astype(ratios.dtype)
+        return jnp.where(data.mask, ratios * data.values, 0.0).sum() / count
 
     def objective(x: Array, data: ContextProblem) -> Array:
         to_target = kl_of(decode(x), (data.target_mean, data.target_chol))

@@ -125,7 +125,7 @@ def main() -> None:
         measured_here(
             experiment=f"dual-accuracy/{name}",
             env="synthetic and gate",
-            agent="sprl and creps",
+            agent="sprl and c-reps",
             teacher="none",
             metric=f"{name}: relative",
             seeds=list(range(len(table))),

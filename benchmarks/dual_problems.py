@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 KINDS = ("gate", "converged", "sparse", "thousandth", "million", "one context", "equal", "one sample")
 FLOOR = 1e-6  # least temperature, in units of the rewards' spread
-RECORDED = pathlib.Path(__file__).parents[1] / "tests" / "episodic" / "data" / "duals.npz"
+RECORDED = pathlib.Path(__file__).parents[1] / "tests" / "agents" / "episodic" / "data" / "duals.npz"
 COUNTS, INVERSE_WIDTHS = (10, 5), (0.6, 150.0)  # of the value features of the gate
 ROUNDS, ITERATIONS = 12, 300  # of L-BFGS-B
 NEWTON_STEPS = 20

@@ -18,7 +18,6 @@ from jaxtyping import Array, Bool, Float
 from benchmarks import command_line
 from spjax import envs
 from spjax.analysis.records import measured_here
-from spjax.contexts import Gaussian
 from spjax.runs.results import Record, write_records
 
 RESULTS = Path(__file__).parent / "results" / "engines.json"
@@ -69,11 +68,10 @@ def main(throws: int = 1000, results: Path = RESULTS) -> None:
 def played(engine: str, count: int) -> Throws:
     """Returns the throws of one engine; the same throws and actions whatever the engine."""
     env = dataclasses.replace(envs.BallCatching(), engine=engine)
-    initial = Gaussian.from_std(env.initial_mean, env.initial_std)
 
     def throw(key: Array) -> tuple[Array, tuple[Array, Array, Array]]:
         key_context, key_reset, key_actions, key_step = jax.random.split(key, 4)
-        start = env.reset(key_reset, env.context_space.clip(initial.sample(key_context)))
+        start = env.reset(key_reset, env.initial.sample(key_context, env.context_space))
         actions = jax.random.normal(key_actions, (STEPS, len(env.action_lower)))
 
         def control_step(state: envs.EnvState, action: Array) -> tuple[envs.EnvState, tuple[Array, Array, Array]]:

@@ -31,6 +31,7 @@ def main(rounds: int = 10, threads: int = 3) -> None:
         rounds: one after another.
         threads: trainings at the same time.
     """
+    faulthandler.enable()  # the stacks of all threads, whatever ends the process
     configs = [small("point-mass-2d"), small("ball-catching")]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

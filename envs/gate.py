@@ -94,16 +94,13 @@ class Gate(EpisodicTask):
     def rollout(self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]) -> Outcome:
         """Returns 100 + max(-100, 10 exp(-distance) - 1e-4 sum |u|^2), in [0, 110], of up to 100 steps of 0.05 s."""
         mass, _ = _steer(key, theta, context)
-        distance = jnp.hypot(mass.x, mass.y)
-        value = 10 * jnp.exp(-jnp.minimum(300.0, distance)) - ACTION_COST * mass.cost
-        reward = 100 + jnp.where(value > FLOOR, value, FLOOR)  # an unstable controller may overflow
-        return Outcome(reward=reward, success=distance < SUCCESS_DISTANCE, length=mass.steps)
+        return _outcome(mass)
 
     def states(self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]) -> EnvState:
         """Returns the states after 0, 1, ... 100 steps; a crashed mass stays where it hit."""
-        outcome = self.rollout(key, theta, context)
-        _, path = _steer(key, theta, context)
-        return whole_rollout(jnp.concatenate([jnp.asarray([START], path.dtype), path]), outcome, context)
+        mass, path = _steer(key, theta, context)
+        physics = jnp.concatenate([jnp.asarray([START], path.dtype), path])
+        return whole_rollout(physics, _outcome(mass), context)
 
     def trace(self, state: EnvState) -> Float[Array, "2"]:
         """Returns the position (x, y) in metres."""
@@ -119,11 +116,19 @@ def _gaussian(mean: tuple[float, ...], variances: tuple[float, ...]) -> Gaussian
     return Gaussian.from_covariance(np.asarray(mean), np.diag(variances), outside="redraw")
 
 
+def _outcome(mass: _Mass) -> Outcome:
+    """Returns what a rollout is worth that ends like this."""
+    distance = jnp.hypot(mass.x, mass.y)
+    value = 10 * jnp.exp(-jnp.minimum(300.0, distance)) - ACTION_COST * mass.cost
+    reward = 100 + jnp.where(value > FLOOR, value, FLOOR)  # an unstable controller may overflow
+    return Outcome(reward=reward, success=distance < SUCCESS_DISTANCE, length=mass.steps)
+
+
 def _steer(
     key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]
 ) -> tuple[_Mass, Float[Array, "100 2"]]:
     """Returns the mass at the end and its positions after each step."""
-    velocities = jnp.asarray(DRIFT) + NOISE_STD * jax.random.normal(key, (NUM_STEPS, 2), theta.dtype)
+    velocities = jnp.asarray(DRIFT, theta.dtype)[None] + NOISE_STD * jax.random.normal(key, (NUM_STEPS, 2), theta.dtype)
 
     def control_step(mass: _Mass, velocity: Float[Array, "2"]) -> tuple[_Mass, Float[Array, "2"]]:
         hopeless = ~(mass.cost < HOPELESS)  # True for NaN

@@ -80,7 +80,8 @@ class PointMass(Env):
 
     def dynamics(self, key: Array, state: EnvState, action: Float[Array, "2"]) -> EnvState:
         """Returns the state 0.1 s later: ten explicit Euler steps, stopped at the wall."""
-        acceleration = self.force_gain * action + self.noise_std * jax.random.normal(key, (SUBSTEPS, 2))
+        push = self.force_gain * action
+        acceleration = push[None] + self.noise_std * jax.random.normal(key, (SUBSTEPS, 2))
         friction = state.context[2] if self.dimensions == 3 else jnp.zeros(())
         physics, crashed = _integrate(state.physics, acceleration, friction, state.context)
         distance = norm(physics[::2] - jnp.asarray(GOAL, physics.dtype))

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from spjax.settings import Part, Value, a_kind, check, help_text, nearest
 
 _TEACHERS = "spjax.teachers"
+_PICTURES = "spjax.analysis.pictures"
 _BUILT_IN: Mapping[str, Mapping[str, str]] = {  # kind -> name -> module:class
     "task": {
         "point-mass-3d": "spjax.envs.point_mass:PointMass",
@@ -60,7 +61,14 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {  # kind -> name -> module:class
         "polynomial": "spjax.agents.episodic.features:Polynomial",
         "radial-basis": "spjax.agents.episodic.features:RadialBasis",
     },
-    "picture": {},
+    "picture": {
+        "learning-curve": f"{_PICTURES}:LearningCurve",
+        "success-rate": f"{_PICTURES}:SuccessRate",
+        "kl-to-target": f"{_PICTURES}:KLToTarget",
+        "alpha": f"{_PICTURES}:Alpha",
+        "contexts": f"{_PICTURES}:Contexts",
+        "trajectories": f"{_PICTURES}:Trajectories",
+    },
 }
 KINDS = tuple(_BUILT_IN)
 GROUP = "spjax"  # of entry points

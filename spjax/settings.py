@@ -58,12 +58,17 @@ class Declared:
     setting: Setting
 
     @property
-    def kind(self) -> str | None:
-        """The kind of part that the setting holds, None for numbers and words."""
+    def contract(self) -> "type[Part] | None":
+        """The class of parts that the setting holds, None for numbers and words."""
         for choice in _choices(self.hint):
             if isinstance(choice, type) and issubclass(choice, Part):
-                return choice.kind
+                return choice
         return None
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of part that the setting holds, None for numbers and words."""
+        return None if self.contract is None else self.contract.kind
 
     @property
     def optional(self) -> bool:
@@ -194,9 +199,13 @@ def check_value(name: str, declared: Declared, value: Value) -> None:
     if words:
         if value not in words:
             raise ValueError(f"{name} must be {_either(words)}, got {value!r}")
-    elif declared.kind is not None:
-        if not isinstance(value, Part) or value.kind != declared.kind:
-            raise ValueError(f"{name} must be {a_kind(declared.kind)}, got {named(value)}")
+    elif declared.contract is not None:
+        kind = declared.contract.kind
+        if not isinstance(value, Part) or value.kind != kind:
+            raise ValueError(f"{name} must be {a_kind(kind)}, got {named(value)}")
+        if not isinstance(value, declared.contract):
+            wanted = declared.contract.__name__
+            raise ValueError(f"{name} must be {a_kind(kind)} of class {wanted}, got {named(value)}")
         check(name, value)
     elif bool in _choices(declared.hint):
         if not isinstance(value, bool):

@@ -1,4 +1,6 @@
-"""Shared by the whole suite: shapes and dtypes checked at run time, key reuse is an error, compiled code is kept.
+"""Shared by the whole suite: shapes and dtypes checked at run time, compiled code is kept.
+
+Key reuse is an error, and so is a dtype or a rank that is promoted silently.
 
 Programs are compiled without LLVM's optimisations: the suite compiles far longer than it computes.
 """
@@ -23,6 +25,8 @@ install_import_hook("spjax", "tests.typecheck.functions_only")
 
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_debug_key_reuse", True)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 

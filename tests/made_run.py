@@ -191,7 +191,7 @@ def _metrics(rng: np.random.Generator, scenario: Scenario, k: int, speed: float,
         row["teacher.kl_to_target"] = kl * float(rng.uniform(0.9, 1.1)) + 1e-3
         row["teacher.alpha"] = 0.0 if k <= 10 else 1.6 * row["discounted_return"] / row["teacher.kl_to_target"]
         row["teacher.context_mean"] = mean.tolist()
-        row["teacher.context_chol"] = np.diag(std).ravel().tolist()
+        row["teacher.context_covariance"] = np.diag(std**2).ravel().tolist()
     return row
 
 

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from benchmarks.paper.cells import Cell
 from spjax.runs.folder import last_iteration
 from spjax.runs.read import read_record, read_summary
-from spjax.runs.schema import FORMAT_VERSION, PARTS, RunRecord
+from spjax.runs.schema import FORMAT_VERSION, PARTS, Moments, RunRecord
 from spjax.training.run_folder import record_of
 
 
@@ -87,12 +89,24 @@ def _read(cell: Cell, folder: Path) -> Block:
 
 
 def _differences(found: RunRecord, wanted: RunRecord) -> list[str]:
-    """Returns the names of what differs; format 1 spells the settings of parts in another way, so there only names count."""
-    parts = [part for part in PARTS if getattr(found, part) != getattr(wanted, part)]
+    """Returns the names of what differs; format 1 does not have all settings of parts, so there only their names count."""
+    names = {"task": "task_name"}
+    parts = [part for part in PARTS if _differ(found, wanted, names.get(part, part))]
     if found.format_version == FORMAT_VERSION:
-        parts = [part for part in PARTS if part in parts or found.settings[part] != wanted.settings[part]]
-    others = ("schedule", "start", "target", "hold_position", "over", "num_iterations")
-    return parts + [name for name in others if getattr(found, name) != getattr(wanted, name)]
+        trained, asked = (record.to_json()["config"] for record in (found, wanted))
+        parts = [part for part in PARTS if trained[part] != asked[part]]
+    others = ("schedule", "start", "hold_position", "over", "num_iterations")
+    different = parts + [name for name in others if _differ(found, wanted, name)]
+    return different if _same_moments(found.target, wanted.target) else [*different, "target"]
+
+
+def _differ(found: RunRecord, wanted: RunRecord, name: str) -> bool:
+    return bool(getattr(found, name) != getattr(wanted, name))
+
+
+def _same_moments(found: Moments, wanted: Moments) -> bool:
+    """Says whether distributions are the same to single precision, in which they are computed."""
+    return np.array_equal(np.float32([*found.mean, *found.std]), np.float32([*wanted.mean, *wanted.std]))
 
 
 @dataclasses.dataclass(frozen=True)

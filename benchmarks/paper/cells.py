@@ -14,6 +14,7 @@ from benchmarks.paper.pictures.curricula import CURRICULA, Curriculum
 from spjax.presets.point_mass import ALP_GMM, GOAL_GAN
 from spjax.presets.published import published
 from spjax.runs.schema import Reference
+from spjax.settings import put
 from spjax.training.config import RunConfig
 
 ENVS = ("point-mass-3d", "point-mass-2d")  # of the tables
@@ -29,7 +30,7 @@ class Cell:
     agent: str
     curriculum: Curriculum
     suffix: str = ""  # of the name, for cells that differ from the preset
-    teacher_settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # in place of the preset's
+    teacher_settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # in place of the preset's, dotted
     over: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)  # swept, as in RunConfig
     num_seeds: int = 20  # published
 
@@ -73,9 +74,12 @@ class Cell:
         method = (self.env, self.agent, self.curriculum.teacher, self.curriculum.schedule)
         starred = self.starred_settings
         config = spjax.preset(*method, start=starred.get("start"))
+        teacher = config.teacher
+        for setting, value in self.teacher_settings.items():
+            teacher = put(teacher, setting, value)
         return dataclasses.replace(
             config,
-            teacher=dataclasses.replace(config.teacher, **self.teacher_settings),
+            teacher=teacher,
             hold_position=starred.get("hold_position", config.hold_position),
             seeds=tuple(seeds),
             over=dict(self.over),

@@ -44,7 +44,7 @@ def report(runs: Runs, results: Path) -> str:
 
 def slice_of(size: float) -> Slice:
     """Returns rewards and paths for a gate with an opening of this size, m."""
-    task, context = Gate("precision"), (POSITION, size / 2)
+    task, context = Gate(case="precision"), (POSITION, size / 2)
     set_points = jnp.linspace(LOWEST, HIGHEST, NUM_POINTS)
     keys = jax.random.split(jax.random.key(0), (NUM_POINTS, NUM_ROLLOUTS))
     theta = jnp.asarray(THETA)
@@ -55,7 +55,7 @@ def slice_of(size: float) -> Slice:
     rewards = jax.jit(jax.vmap(jax.vmap(reward, in_axes=(None, 0))))(set_points, keys)
     paths = {}
     for place, key in zip(DRAWN, jax.random.split(jax.random.key(1), len(DRAWN)), strict=True):
-        at = theta.at[SET_POINT].set(place)
-        steps = int(task.rollout(jax.random.clone(key), at, jnp.asarray(context)).length)
-        paths[place] = np.asarray(task.trace(key, at, jnp.asarray(context)))[: steps + 1]
+        states = task.states(key, theta.at[SET_POINT].set(place), jnp.asarray(context))
+        end = int(states.terminated.argmax())
+        paths[place] = np.asarray(jax.vmap(task.trace)(states))[: end + 1]
     return Slice(f"opening {size:g} m", np.asarray(set_points), np.asarray(rewards), paths, task.scenery(context))

@@ -15,7 +15,7 @@ from spjax.runs.read import Run
 
 NAME = "figure-sprl-point-mass"
 LEARNER = "trpo"  # of SPDL, as in the paper's figure
-SPRL = Curriculum("self-paced", None, "SPRL")
+SPRL = Curriculum("self-paced-joint", None, "SPRL")
 SPDL = CURRICULA[0]
 CELLS = [cell for env in ENVS for cell in (Cell(env, "sprl", SPRL), Cell(env, LEARNER, SPDL))]
 THRESHOLD = 5.0  # discounted return that the paper speaks of

@@ -25,9 +25,9 @@ import spjax
 from benchmarks import command_line
 from benchmarks.dual_problems import DualProblem, minimise_by_scipy
 from benchmarks.speed.peers import sprl as peer
-from spjax.agents.episodic.base import State
 from spjax.analysis.records import measured_here
 from spjax.runs.results import Record, write_records
+from spjax.training.experiment import RunState
 from spjax.training.lanes import Calls
 
 RESULTS = pathlib.Path(__file__).parents[1] / "results" / "sprl-speed.json"
@@ -49,42 +49,40 @@ class Runs:
 
     def __init__(self, count: int) -> None:
         config = spjax.preset("gate-precision", agent="sprl")
-        self._learner, self._task = config.agent, config.env
-        self.count, self._layout = count, Calls(count)
-        self._seeds = self._layout.to_devices(np.arange(count, dtype=np.uint32))
-        init = lambda seed: self._learner.init(jax.random.key(seed), self._task)  # noqa: E731
-        self.states = self._layout.compile(init, (self._seeds,))(self._seeds)
-        self._iterations = self._layout.compile(self._iterate, (self._seeds, self.states), jnp.int32(0))
+        experiment = config.experiment(config.lanes()[0])
+        self.count, layout = count, Calls(count)
+        seeds = layout.to_devices(np.arange(count, dtype=np.uint32))
+        init = layout.compile(lambda seed: experiment.init(jax.random.key(seed)), (seeds,))
+        self.states = init(seeds)
+
+        def iterations(state: RunState, count: jax.Array) -> RunState:
+            return jax.lax.fori_loop(0, count, lambda _, state: experiment.step(state)[0], state)
+
+        self._iterations = layout.compile(iterations, (self.states,), jnp.int32(0))
 
     def train(self, num_iterations: int) -> None:
         """Goes on for some iterations."""
-        self.states = jax.block_until_ready(self._iterations(self._seeds, self.states, jnp.int32(num_iterations)))
+        self.states = jax.block_until_ready(self._iterations(self.states, jnp.int32(num_iterations)))
 
     def peer_state(self, run: int) -> peer.State:
         """Returns one run as the peer holds it."""
         return as_peer_state(jax.device_get(self.states[run]))
 
-    def _iterate(self, seed: jax.Array, state: State, count: jax.Array) -> State:
-        def iteration(_: Any, state: State) -> State:
-            key = jax.random.fold_in(jax.random.key(seed + 1_000_000), state.iteration)
-            return self._learner.iterate(state, self._task, key)[0]
 
-        return jax.lax.fori_loop(0, count, iteration, state)
-
-
-def as_peer_state(state: State) -> peer.State:
+def as_peer_state(state: RunState) -> peer.State:
     """Returns the peer's state that is equal to one of ours."""
-    double: Any = jax.tree.map(lambda leaf: np.asarray(leaf, float), state)
-    iteration, buffer = int(state.iteration), double.buffer
+    ours = (state.agent_state, state.teacher_state.distribution)
+    learner, contexts = jax.tree.map(lambda leaf: np.asarray(leaf, float), ours)
+    iteration, buffer = int(state.iteration), learner.buffer
     batches = [
         peer.Batch(buffer.contexts[i], buffer.thetas[i], buffer.features[i], buffer.rewards[i])
         for i in (np.arange(peer.BUFFER_SIZE) + iteration) % peer.BUFFER_SIZE  # the oldest first
     ]
     return peer.State(
-        gain=double.policy.gain,
-        covariance=double.policy.chol @ double.policy.chol.T,
-        context_mean=double.contexts.mean,
-        context_covariance=double.contexts.chol @ double.contexts.chol.T,
+        gain=learner.policy.gain,
+        covariance=learner.policy.chol @ learner.policy.chol.T,
+        context_mean=contexts.mean,
+        context_covariance=contexts.chol @ contexts.chol.T,
         buffer=deque(batches, maxlen=peer.BUFFER_SIZE),
         iteration=iteration,
     )
@@ -165,7 +163,8 @@ def _record(start: int, metric: str, values: list[float], compile_seconds: float
         experiment=f"sprl-speed/from-{start}",
         env="gate-precision",
         agent="sprl",
-        teacher="self-paced",
+        teacher="self-paced-joint",
+        schedule="proportion",
         metric=metric,
         seeds=list(range(len(values))),
         values=values,

@@ -1,48 +1,130 @@
-"""All pictures of one run folder: the table of what there is to draw."""
+"""Pictures of one run folder, as parts: what `spjax plot` draws, a user's own too.
 
-from collections.abc import Callable, Iterator, Mapping
+@part("picture", "mine")
+class Mine(Picture):
+def draw(self, run):
+figure = Figure()
+...
+return figure
+"""
+
+import abc
+import dataclasses
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar
 
 from matplotlib.figure import Figure
 
+from spjax import catalogue
 from spjax.analysis.arrival import KL_TO_TARGET
 from spjax.analysis.curves import ALPHA, alpha_curve, kl_to_target_curve, learning_curve
 from spjax.analysis.snapshots import context_snapshots, trajectory_picture
 from spjax.analysis.style import save
 from spjax.analysis.text import setting_text
+from spjax.catalogue import part
 from spjax.runs.read import Run, load_run
+from spjax.settings import Part
 
 
-class Picture(NamedTuple):
-    """One kind of picture."""
+@dataclasses.dataclass(frozen=True)
+class Picture(Part, abc.ABC):
+    """The contract of every picture. Its name, with underscores, is the name of its file."""
 
-    draw: Callable[[Run], Figure | None]  # None where the run has nothing of this kind to show
-    apart: bool = False  # whether each value of a sweep has a picture of its own
+    kind: ClassVar[str] = "picture"
+    apart: ClassVar[bool] = False  # whether each value of a sweep has a picture of its own
+
+    @abc.abstractmethod
+    def draw(self, run: Run) -> Figure | None:
+        """Returns the picture, None where the run has nothing of this kind to show."""
 
 
-def plot_run(path: str | Path) -> list[Path]:
+@part("picture", "learning-curve")
+class LearningCurve(Picture):
+    """The discounted return on the target tasks."""
+
+    def draw(self, run: Run) -> Figure:
+        """Draws it beside what is published about the run."""
+        return learning_curve([run], [_label(run)])
+
+
+@part("picture", "success-rate")
+class SuccessRate(Picture):
+    """The success rate on the target tasks."""
+
+    def draw(self, run: Run) -> Figure:
+        """Draws it."""
+        return learning_curve([run], [_label(run)], metric="success_rate")
+
+
+@part("picture", "kl-to-target")
+class KLToTarget(Picture):
+    """How far the contexts are from the target, of teachers that move a distribution."""
+
+    def draw(self, run: Run) -> Figure | None:
+        """Draws it where it was recorded."""
+        return kl_to_target_curve([run], [_label(run)]) if run.has_metric(KL_TO_TARGET) else None
+
+
+@part("picture", "alpha")
+class Alpha(Picture):
+    """The weight of the target, of teachers that have one."""
+
+    def draw(self, run: Run) -> Figure | None:
+        """Draws it where it was ever other than zero."""
+        return alpha_curve([run], [_label(run)]) if run.has_metric(ALPHA) else None
+
+
+@part("picture", "contexts")
+class Contexts(Picture):
+    """Where the contexts are at several iterations."""
+
+    apart = True
+
+    def draw(self, run: Run) -> Figure | None:
+        """Draws their first two dimensions, where there are two."""
+        return context_snapshots(run) if len(run.config.context_space.names) > 1 else None
+
+
+@part("picture", "trajectories")
+class Trajectories(Picture):
+    """What the final policies do on the target tasks."""
+
+    apart = True
+
+    def draw(self, run: Run) -> Figure | None:
+        """Draws them once the run has ended."""
+        return None if run.trajectories is None else trajectory_picture(run)
+
+
+def plot_run(path: str | Path, only: Sequence[str] = ()) -> list[Path]:
     """Draws what the run folder holds and writes pictures/*.png into it.
+
+    Args:
+        path: the run folder.
+        only: names of pictures; none for all that the catalogue has.
 
     Returns:
         The files written.
 
     Raises:
-        ValueError: what `load_run` raises.
+        ValueError: what `load_run` raises, or there is no picture of a name.
     """
+    pictures = {name: catalogue.make("picture", name) for name in only or catalogue.names("picture")}
     run = load_run(path)
-    return [save(figure, run.path / "pictures" / f"{name}.png") for name, figure in _drawn(run)]
+    return [
+        save(figure, run.path / "pictures" / f"{name.replace('-', '_')}{suffix}.png")
+        for name, picture in pictures.items()
+        for suffix, figure in _drawn(picture, run)
+    ]
 
 
-def _drawn(run: Run) -> Iterator[tuple[str, Figure]]:
-    """Yields every picture that the run has something for, with its name."""
-    parts = [(_suffix(run.only(group)), run.only(group)) for group in run.groups()]
-    whole = [("", run)]
-    for name, picture in PICTURES.items():
-        for suffix, part in parts if picture.apart else whole:
-            figure = picture.draw(part)
-            if figure is not None:
-                yield f"{name}{suffix}", figure
+def _drawn(picture: Picture, run: Run) -> Iterator[tuple[str, Figure]]:
+    """Yields the picture of the run, or of each value of its sweep, with what its name ends in."""
+    for part_of_run in map(run.only, run.groups()) if picture.apart else [run]:
+        figure = picture.draw(part_of_run)
+        if figure is not None:
+            yield _suffix(part_of_run) if picture.apart else "", figure
 
 
 def _suffix(run: Run) -> str:
@@ -54,37 +136,3 @@ def _suffix(run: Run) -> str:
 def _label(run: Run) -> str:
     schedule = run.config.schedule
     return run.config.teacher + (f" ({schedule})" if schedule else "")
-
-
-def _learning_curve(run: Run) -> Figure:
-    return learning_curve([run], [_label(run)])
-
-
-def _success_rate(run: Run) -> Figure:
-    return learning_curve([run], [_label(run)], metric="success_rate")
-
-
-def _kl_to_target(run: Run) -> Figure | None:
-    return kl_to_target_curve([run], [_label(run)]) if run.has_metric(KL_TO_TARGET) else None
-
-
-def _alpha(run: Run) -> Figure | None:
-    return alpha_curve([run], [_label(run)]) if run.has_metric(ALPHA) else None
-
-
-def _contexts(run: Run) -> Figure | None:
-    return context_snapshots(run) if len(run.config.context_space.names) > 1 else None
-
-
-def _trajectories(run: Run) -> Figure | None:
-    return None if run.trajectories is None else trajectory_picture(run)
-
-
-PICTURES: Mapping[str, Picture] = {
-    "learning_curve": Picture(_learning_curve),
-    "success_rate": Picture(_success_rate),
-    "kl_to_target": Picture(_kl_to_target),
-    "alpha": Picture(_alpha),
-    "contexts": Picture(_contexts, apart=True),
-    "trajectories": Picture(_trajectories, apart=True),
-}

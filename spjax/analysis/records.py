@@ -129,7 +129,7 @@ def record_of_group(
     config, summary = run.config, run.summary
     return record(
         experiment=experiment,
-        env=config.task,
+        env=config.task_name,
         agent=config.agent,
         teacher=config.teacher,
         schedule=config.schedule,

@@ -47,7 +47,7 @@ def context_snapshots(run: Run, iterations: Sequence[int] = ()) -> Figure:
     space = run.config.context_space
     dim = len(space.names)
     if dim < 2:
-        raise ValueError(f"context snapshots need two or more context dimensions, {run.config.task} has {dim}")
+        raise ValueError(f"context snapshots need two or more context dimensions, {run.config.task_name} has {dim}")
     shown = available(run, iterations) if iterations else panel_iterations(run)
     lanes = evenly_spaced(range(len(run.config.lanes)), NUM_LANES)
     contexts = sampled_contexts(run, shown, lanes)

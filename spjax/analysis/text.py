@@ -7,7 +7,6 @@ from spjax.runs.schema import Setting
 # by the last name of a setting, whatever part it belongs to
 SYMBOLS: Mapping[str, str] = {
     "zeta": "$\\zeta$",
-    "kl_proportion": "$\\zeta$",
     "offset": "$K_\\alpha$",
     "warmup": "$K_{offset}$",
     "performance_bound": "$V_{LB}$",

@@ -73,6 +73,7 @@ def parse(command: str, description: str, groups: Sequence[Group], args: Sequenc
         UsageError: an unknown flag, a list given in two parts, or a value of the wrong type.
     """
     _check_lists(groups, args)
+    _check_needed(groups, args)
     names = {group.prefix: f"group{number}" for number, group in enumerate(groups)}
     records = [
         (names[group.prefix], Annotated[_record(command, group), tyro.conf.arg(name=group.prefix)]) for group in groups
@@ -130,6 +131,17 @@ def _check_lists(groups: Sequence[Group], args: Sequence[str]) -> None:
         for name, hint, _ in group.fields():
             if _element(hint) and not _is_appended(hint) and given.count(group.flag(name)) > 1:
                 raise UsageError(f"{group.flag(name)} is given twice; name all its values after one of them")
+
+
+def _check_needed(groups: Sequence[Group], args: Sequence[str]) -> None:
+    """Refuses to go on without a setting of a part that has no default."""
+    given = {token.partition("=")[0].replace("_", "-") for token in args}
+    if given & {"-h", "--help"}:
+        return
+    for group in groups:
+        for name, hint, default in group.fields():
+            if default is MISSING and group.prefix and group.flag(name) not in given:
+                raise UsageError(f"{group.flag(name)} needs {_expected(hint)}, got nothing")
 
 
 def _record(command: str, group: Group) -> Any:

@@ -25,11 +25,11 @@ def report(folder: Path, plots: bool) -> None:
         draw(console, folder)
 
 
-def draw(console: Console, folder: Path) -> None:
-    """Draws the pictures of a run folder and names them."""
+def draw(console: Console, folder: Path, only: Sequence[str] = ()) -> None:
+    """Draws the pictures of a run folder, all or those of these names, and names them."""
     from spjax.analysis.pictures import plot_run  # Matplotlib, which a run without pictures need not wait for
 
-    for picture in plot_run(folder):
+    for picture in plot_run(folder, only):
         say(console, f"picture: {picture}")
 
 

@@ -24,6 +24,8 @@ class PlotFlags(Part):
     kind: ClassVar[str] = "command"
 
     folders: tuple[Path, ...] = setting(help="the run folders, finished or not")
+    only: tuple[str, ...] = setting((), help="names of pictures (default: all that the runs have something for)")
+    use: tuple[tuple[str, ...], ...] = setting((), help="files or modules with pictures of your own")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +43,9 @@ def plot(args: Sequence[str]) -> None:
     values = parse("plot", "Draw the pictures of runs into their folders.", [Group("", PlotFlags)], args)[""]
     from spjax.cli.report import draw  # which needs all that analysis does
 
+    load_own(words(values["use"]))
     for folder in values["folders"]:
-        draw(console(), folder)
+        draw(console(), folder, values["only"])
 
 
 def show(args: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ the package asks which family it has.
 """
 
 import abc
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,8 @@ from jaxtyping import Array, Bool, Float
 from spjax.contexts.chart import Chart
 from spjax.contexts.space import ContextSpace
 from spjax.settings import Part
+
+Own = TypeVar("Own", bound="ContextDistribution")
 
 
 @struct.dataclass
@@ -62,7 +64,7 @@ class ContextDistribution(Part, abc.ABC):
         """Returns mean and covariance."""
 
     @abc.abstractmethod
-    def kl_to(self, other: Self) -> Float[Array, ""]:
+    def kl_to(self: Own, other: Own) -> Float[Array, ""]:
         """Returns KL(self || other) in nats, ``other`` of the same family."""
 
     @abc.abstractmethod

@@ -110,6 +110,12 @@ class Chart(abc.ABC, Generic[Family, Data]):
         """Returns the distribution at ``z`` in the caller's dtype; rounding may break none of the limits."""
         return jax.tree.map(lambda leaf: leaf.astype(dtype), self.at(data, z))
 
+    def part_of(
+        self, fraction: Float[Array, ""], radius: Float[Array, ""], y: Float[Array, " n"]
+    ) -> Float[Array, " n"]:
+        """Returns the z from which a solution y is rounded that has to be drawn back; all of it at 1, the old one at 0."""
+        return fraction * radius * y
+
     def gradients(
         self, data: Data, z: Float[Array, " n"], weights: Float[Array, " M"], direction: KlDirection
     ) -> Gradients:

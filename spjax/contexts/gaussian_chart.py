@@ -51,7 +51,7 @@ class GaussianChart(Chart[Gaussian, GaussianData]):
         self, old: Gaussian, target: Gaussian, contexts: Float[Array, "M dim"], mask: Bool[Array, " M"]
     ) -> GaussianData:
         """Returns whitened contexts and target; without floors."""
-        whitened = solve_lower(old.chol, (contexts - old.mean).T)
+        whitened = solve_lower(old.chol, (contexts - old.mean[None]).T)
         features = jnp.where(mask, jnp.concatenate([whitened, jnp.ones_like(whitened[:1])]), 0.0)
         shift = (old.mean - target.mean)[:, None]
         return GaussianData(
@@ -113,7 +113,7 @@ class GaussianChart(Chart[Gaussian, GaussianData]):
     def rounded(self, data: GaussianData, z: Float[Array, " n"], dtype: jnp.dtype) -> Gaussian:
         """Returns the distribution at ``z`` in the caller's dtype, not below a floor by rounding."""
         exact = self.at(data, z)
-        floored = jnp.where(jnp.eye(exact.dim, dtype=bool), jnp.maximum(exact.chol, data.lowest), exact.chol)
+        floored = jnp.where(jnp.eye(exact.dim, dtype=bool), jnp.maximum(exact.chol, data.lowest[None]), exact.chol)
         return dataclasses.replace(exact, mean=exact.mean.astype(dtype), chol=floored.astype(dtype))
 
     def gradients(
@@ -158,8 +158,8 @@ class GaussianChart(Chart[Gaussian, GaussianData]):
         at_target = data.to_target @ x
 
         weighted, scores = self._scores(data, z, weights)
-        moments = (data.features * weighted) @ data.features.T
-        total = (scores * weighted) @ scores.T - jnp.where(same_row, moments[columns][:, columns], 0.0)
+        moments = (data.features * weighted[None]) @ data.features.T
+        total = (scores * weighted[None]) @ scores.T - jnp.where(same_row, moments[columns][:, columns], 0.0)
         total = coefficients.gain * total
         log_weight = coefficients.gain * weighted.sum() + coefficients.to_target
 

@@ -21,7 +21,7 @@ def sample_inside(
     rows are drawn again together until none is left outside, so late in a training, with narrow distributions, this
     costs a draw or two.
     """
-    low, high = jnp.asarray(lower, means.dtype), jnp.asarray(upper, means.dtype)
+    low, high = jnp.asarray(lower, means.dtype)[None], jnp.asarray(upper, means.dtype)[None]
 
     def unfinished(state: tuple[Int[Array, ""], Array, Array, Bool[Array, " N"]]) -> Bool[Array, ""]:
         draws, _, _, inside = state

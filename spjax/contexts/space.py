@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 
@@ -32,7 +33,9 @@ class ContextSpace:
 
     def clip(self, context: Float[Array, "*batch dim"]) -> Float[Array, "*batch dim"]:
         """Returns the nearest context inside the bounds."""
-        return jnp.clip(context, jnp.asarray(self.lower, context.dtype), jnp.asarray(self.upper, context.dtype))
+        lower = lax.broadcast_to_rank(jnp.asarray(self.lower, context.dtype), context.ndim)
+        upper = lax.broadcast_to_rank(jnp.asarray(self.upper, context.dtype), context.ndim)
+        return jnp.clip(context, lower, upper)
 
     def sample_uniform(self, key: Array) -> Float[Array, " dim"]:
         """Returns a context drawn uniformly over the bounds."""

@@ -75,10 +75,13 @@ def _agent(names: Names, case: str) -> Settings:
 
 def _teacher(names: Names, case: str) -> Settings:
     if names.teacher == "self-paced-joint":
-        return {
+        schedule: Settings = {
             "schedule.zeta": ZETA[case],
             "schedule.offset": K_ALPHA + (not names.article),
             "schedule.max_alpha": 1e6 if names.article else MAX_ALPHA[case],
+        }
+        return {
+            **(schedule if names.schedule in (None, "proportion") else {}),
             "alpha_from": "batch" if names.article else "buffer",
         }
     if names.teacher == "goal-gan-episodic":

@@ -30,6 +30,10 @@ STD_FLOOR = {"point-mass-2d": (0.2, 0.1875), "point-mass-3d": (0.2, 0.1875, 0.1)
 
 def of_sprl(names: Names) -> dict[str, Settings]:
     """Returns what differs from the defaults of the parts."""
+    schedule: Settings = {
+        "schedule.zeta": ZETA[names.task],
+        "schedule.offset": K_ALPHA + (not names.article),
+    }
     return {
         "agent": {
             "max_kl": 0.5,
@@ -39,8 +43,7 @@ def of_sprl(names: Names) -> dict[str, Settings]:
             "ridge_unit": "reward",
         },
         "teacher": {
-            "schedule.zeta": ZETA[names.task],
-            "schedule.offset": K_ALPHA + (not names.article),
+            **(schedule if names.schedule in (None, "proportion") else {}),
             "std_floor": STD_FLOOR[names.task],
             "floor_kl": 8000.0,
             "alpha_from": "batch" if names.article else "buffer",

@@ -2,7 +2,8 @@
 
 Format 2 spells each part by its kind, its name and its settings, parts inside parts the same way.
 An infinite number is the string "inf" there, since JSON has none. Format 1 is read too: it names
-parts beside their settings, in Python's JSON, which has infinite numbers.
+parts beside their settings, by other names (`spjax.runs.renamed`), in Python's JSON, which has
+infinite numbers.
 """
 
 import dataclasses
@@ -10,6 +11,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from spjax.runs import renamed
 
 FORMAT_VERSION = 2
 PARTS = ("task", "agent", "teacher")
@@ -149,7 +152,7 @@ class RunRecord:
     preset: Preset | None = None
     reference: Reference | None = None
 
-    # the format that it was read from, which spells the settings
+    # the format that it was read from; the first does not have all settings
     format_version: int = field(default=FORMAT_VERSION, compare=False)
 
     @property
@@ -162,7 +165,7 @@ class RunRecord:
     def schedule(self) -> str | None:
         """The name of the teacher's schedule, None where it has none."""
         schedule = self.settings["teacher"].get("schedule")
-        return schedule["schedule"] if isinstance(schedule, Mapping) else schedule
+        return schedule and str(schedule["schedule"])
 
     @property
     def variant(self) -> str | None:
@@ -235,20 +238,32 @@ _PLAIN = (
 
 
 def _upgraded(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a file of format 1 says in the shape of format 2; settings stay as they were."""
-    settings = raw["settings"]
-    teacher = {"teacher": raw["teacher"], **settings["teacher"]}
-    if raw["schedule"] is not None:
-        teacher["schedule"] = raw["schedule"]
+    """Returns what a file of format 1 says in the shape and the names of format 2."""
+    old_names = raw["agent"], raw["teacher"]
+    agent, teacher = renamed.names(*old_names)
+    settings = renamed.settings(raw)
+
+    def swept(name: str, value: Any) -> tuple[str, Any]:
+        return renamed.setting(*old_names, name, value)
+
+    over: dict[str, list[Any]] = {}
+    for name, values in raw["over"].items():
+        pairs = [swept(name, value) for value in values]
+        over[pairs[0][0]] = [value for _, value in pairs]
+    lanes = [
+        {"seed": lane["seed"], "settings": dict(swept(*item) for item in lane["settings"].items())}
+        for lane in raw["lanes"]
+    ]
+
+    since = {**_SINCE, **raw, "over": over}
     config = {
-        "task": {"task": raw["env"], **settings["env"]},
-        "agent": {"agent": raw["agent"], **settings["agent"]},
-        "teacher": teacher,
+        "task": {"task": raw["env"], **settings["task"]},
+        "agent": {"agent": agent, **settings["agent"]},
+        "teacher": {"teacher": teacher, **settings["teacher"]},
     }
-    since = {**_SINCE, **raw}
     config |= {name: since[name] for name in _CONFIG}
     preset = {name: since[name] for name in ("schedule", "variant", "start")}
-    return {**since, "config": config, "uses": [], "preset": preset, "reference": None}
+    return {**since, "config": config, "lanes": lanes, "uses": [], "preset": preset, "reference": None}
 
 
 def _reference(raw: Mapping[str, Any]) -> Reference:

@@ -34,9 +34,10 @@ def check_number(name: str, value: ArrayLike | None, least: float = -np.inf) -> 
         return
     if jnp.shape(value) != ():
         raise ValueError(f"{name} must be a single number, got shape {jnp.shape(value)}")
-    if not isinstance(value, jax.core.Tracer) and not (np.isfinite(value) and bool(np.asarray(value) >= least)):
+    seen = None if isinstance(value, jax.core.Tracer) else float(np.asarray(value))
+    if seen is not None and not (np.isfinite(seen) and seen >= least):
         wanted = "finite" if least == -np.inf else f"finite and at least {least:g}"
-        raise ValueError(f"{name} must be {wanted}, got {value}")
+        raise ValueError(f"{name} must be {wanted}, got {seen}")
 
 
 def check_floor(std_floor: ArrayLike | None, dim: int) -> None:

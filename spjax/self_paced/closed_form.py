@@ -127,7 +127,7 @@ def _move(
     d = jnp.where(moves_scale, 0.0, _mean_step(inputs, problem, mode))
     tau = jnp.where(moves_scale, _scale_step(problem, mode), 0.0)
     chol = old.chol * jnp.exp(0.5 * tau)
-    floored = jnp.where(jnp.eye(old.dim, dtype=bool), jnp.maximum(chol, data.lowest), chol)
+    floored = jnp.where(jnp.eye(old.dim, dtype=bool), jnp.maximum(chol, data.lowest[None]), chol)
 
     to_target = old.chart.coordinates(data, target)
     gain = performance_gain(problem.weights, old.chart.log_ratios(data, to_target))

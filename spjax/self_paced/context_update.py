@@ -201,7 +201,8 @@ def _round(
     chart, data = original.chart, problem.data
 
     def rounded(fraction: Float[Array, ""]) -> Family:
-        return chart.rounded(data, fraction * problem.radius * solution.z, dtype_of(original))
+        z = chart.part_of(fraction, problem.radius, solution.z)
+        return chart.rounded(data, z, dtype_of(original))
 
     def excess(fraction: Float[Array, ""]) -> Float[Array, ""]:
         z = chart.coordinates(data, _like(problem.old, rounded(fraction)))

@@ -87,7 +87,7 @@ def clean(inputs: Inputs[Family]) -> tuple[Bool[Array, ""], Inputs[Family]]:
         jax.tree.map(jnp.zeros_like, inputs),
         old=old,
         target=jax.tree.unflatten(jax.tree.structure(target), jax.tree.leaves(old)),
-        contexts=jnp.zeros_like(contexts) + center,
+        contexts=jnp.zeros_like(contexts) + center[None],
         mask=mask,
         reached=inputs.reached,
     )

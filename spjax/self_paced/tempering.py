@@ -67,6 +67,6 @@ def project_gaussian(contexts: Float[Array, "N dim"], weights: Float[Array, " N"
         is meaningless.
     """
     mean = weights @ contexts
-    shifted = contexts - mean
+    shifted = contexts - mean[None]
     chol, positive = cholesky((weights[:, None] * shifted).T @ shifted)
     return Gaussian(mean=mean, chol=chol), positive

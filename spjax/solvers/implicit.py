@@ -136,7 +136,7 @@ def _solve_kkt(
     multipliers_bar = jnp.where(active, multipliers_bar, 0.0)
     row_norms = jnp.where(active, (jacobian**2).sum(axis=1), 1.0)
     penalty = 10.0 * jnp.abs(jnp.diagonal(hessian)).max() / row_norms
-    penalised = hessian + (jacobian.T * penalty) @ jacobian
+    penalised = hessian + (jacobian.T * penalty[None]) @ jacobian
     rhs = z_bar + jacobian.T @ (penalty * multipliers_bar)
     columns = solve_positive(penalised, jnp.concatenate([rhs[:, None], jacobian.T], axis=1))
     schur = jacobian @ columns[:, 1:] + jnp.diag(jnp.where(active, 0.0, 1.0))

@@ -61,7 +61,7 @@ def solve_positive(matrix: Float[Array, "n n"], rhs: Float[Array, " n *columns"]
     def eliminate(k: int | Array, table: Array) -> Array:
         unit_row = table[k] / jnp.maximum(jnp.abs(table[k, k]), floor)
         is_pivot = (jnp.arange(size) == k)[:, None]
-        return jnp.where(is_pivot, unit_row, table - table[:, k, None] * unit_row)
+        return jnp.where(is_pivot, unit_row, table - table[:, k, None] * unit_row[None])
 
     table = jnp.concatenate([matrix, rhs.reshape(size, -1)], axis=1)
     if size > UNROLLED:

@@ -78,7 +78,7 @@ class Moving(Teacher):
         """Returns the state with the next distribution; it stays while nothing was seen or K_offset lasts."""
         buffer = add(state.buffer, episodes)
         due = (state.iteration >= self.warmup) & (buffer.count > 0)
-        updates = state.updates + due
+        updates = state.updates + due.astype(jnp.int32)
         evidence = self._evidence(state, buffer, due, updates, episodes, value)
         distribution, record, alpha = self.move(state, evidence)
         summary = distribution.summary()
@@ -110,9 +110,13 @@ class Moving(Teacher):
         """Returns the next distribution, exactly the current one where the mask is empty; the record; and alpha if any."""
 
     def check(self, space: ContextSpace) -> None:
-        """Checks the distributions and the length of the floor."""
+        """Checks the distributions, that they go together, and the length of the floor."""
         super().check(space)
         check_floor(self.std_floor, space)
+        try:
+            self.starts_at.check_target(self.aims_at)
+        except ValueError as problem:
+            raise ValueError(f"teacher.initial and teacher.target do not go together: {problem}") from None
 
     def floor(self, evidence: Evidence, space_size: int) -> Float[Array, " dim"] | None:
         """Returns the lower bounds of the standard deviations that hold now, context units; 0 or None for none."""
@@ -176,6 +180,5 @@ class MovingMetrics:
 def check_floor(std_floor: float | tuple[float, ...] | None, space: ContextSpace) -> None:
     """Raises ValueError where a floor of the standard deviations has the wrong length."""
     if isinstance(std_floor, tuple) and len(std_floor) != space.size:
-        raise ValueError(
-            f"teacher.std_floor needs {space.size} values ({', '.join(space.names)}) or one for all, got {len(std_floor)}"
-        )
+        values = f"{space.size} value{'s' if space.size > 1 else ''} ({', '.join(space.names)})"
+        raise ValueError(f"teacher.std_floor needs {values} or one for all, got {len(std_floor)}")

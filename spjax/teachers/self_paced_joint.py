@@ -85,8 +85,7 @@ class SelfPacedJoint(Teacher):
                 update=state.updates + 1,
             )
             alpha = self.schedule.aim(evidence).alpha
-            if alpha is None:
-                raise ValueError("the joint fit of SPRL needs a schedule that gives alpha, such as proportion")
+            assert alpha is not None  # see `check`
             dim = state.distribution.mean.size
             floor = jnp.zeros(dim) if self.std_floor is None else jnp.broadcast_to(jnp.asarray(self.std_floor), (dim,))
             return JointAim(alpha=alpha, kl_to_target=kl, std_floor=jnp.where(kl > self.floor_kl, floor, 0.0))
@@ -116,6 +115,10 @@ class SelfPacedJoint(Teacher):
         check_floor(self.std_floor, space)
         for distribution in (self.starts_at, self.aims_at):
             _gaussian(distribution)
+        if self.schedule.aim(_any_evidence(space)).alpha is None:
+            raise ValueError(
+                f"teacher.schedule must be one that gives alpha, such as proportion, got {self.schedule!r}"
+            )
 
 
 @struct.dataclass
@@ -134,6 +137,18 @@ class JointMetrics:
     kl_to_target: Float[Array, ""]  # KL(p || mu) as alpha's rule takes it, nats
     context_mean: Float[Array, " dim"]  # of the new distribution, context units
     context_covariance: Float[Array, " dim_squared"]  # row by row
+
+
+def _any_evidence(space: ContextSpace) -> Evidence:
+    """Returns evidence of one rollout, to ask a schedule which of its aims it gives."""
+    return Evidence(
+        contexts=jnp.zeros((1, space.size)),
+        values=jnp.zeros(1),
+        mask=jnp.ones(1, bool),
+        mean_return=jnp.zeros(()),
+        kl_to_target=jnp.ones(()),
+        update=jnp.ones((), jnp.int32),
+    )
 
 
 def _gaussian(distribution: object) -> Gaussian:

@@ -143,12 +143,13 @@ class SlotCollector(Collector):
             going, total = ~outcome.ended, outcome.episode_return
             assert total is not None  # of step-based tasks
             reward = jnp.where(going & jnp.isfinite(after.reward), after.reward, 0.0)
+            discount = self.agent.discount ** env_states.time_step.astype(reward.dtype)
             outcome = Outcome(
                 episode_return=total + reward,
-                discounted_return=outcome.discounted_return + self.agent.discount**env_states.time_step * reward,
+                discounted_return=outcome.discounted_return + discount * reward,
                 success=jnp.where(going, after.success, outcome.success),
                 ended=outcome.ended | after.terminated | after.truncated,
-                length=outcome.length + going,
+                length=outcome.length + going.astype(jnp.int32),
             )
             return time + 1, after, outcome, path.at[time + 1].set(trace(after))
 
@@ -210,7 +211,7 @@ class RolloutCollector(Collector):
 
         asked = Rollouts(self.task, batch, self.teacher.problem(teacher_state))
         state, _, episodes, metrics = self.agent.iterate(agent_state, asked, key)
-        steps = (episodes.length * episodes.mask).sum(dtype=jnp.int32)
+        steps = jnp.where(episodes.mask, episodes.length, 0).sum(dtype=jnp.int32)
         return state, Totals(world.environment_steps + steps), episodes, metrics
 
     def environment_steps(self, world: Totals) -> Int[Array, ""]:

@@ -170,7 +170,8 @@ def _metrics(
     environment_steps: Int[Array, ""] | None,
 ) -> Metrics:
     has_return = environment_steps is None
-    on_bound = (episodes.context <= jnp.asarray(space.lower)) | (episodes.context >= jnp.asarray(space.upper))
+    lower, upper = jnp.asarray(space.lower)[None], jnp.asarray(space.upper)[None]
+    on_bound = (episodes.context <= lower) | (episodes.context >= upper)
     return Metrics(
         episodes=episodes.mask.sum(),
         episode_return=Maybe.mean(episodes.episode_return, episodes.mask) if has_return else None,

@@ -75,18 +75,25 @@ class Program:
         """Returns how many iterations the states have behind them."""
         return int(self.to_host(self.layout.part(states, lambda state: state.iteration))[0])
 
-    def host_shapes(self) -> Any:
-        """Returns shapes and dtypes of the states on the host."""
-        lane = jax.eval_shape(_without_keys, self._state)
+    def to_arrays(self, states: Lanes) -> dict[str, np.ndarray]:
+        """Returns the states on the host, each leaf [lane, ...] under the path of its fields: "agent_state/params/0"."""
+        return _by_path(self.to_host(states))
 
-        def of_all(leaf: Any) -> jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct((self.layout.num_lanes, *leaf.shape), leaf.dtype)
+    def from_arrays(self, arrays: dict[str, np.ndarray]) -> Lanes:
+        """Returns the states on the devices, from what `to_arrays` made of them."""
+        return self.states(jax.tree.unflatten(jax.tree.structure(self._host_state()), list(arrays.values())))
 
-        return jax.tree.map(of_all, lane)
+    def kinds(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+        """Returns shapes and dtypes of what `to_arrays` returns."""
+        lane = _by_path(self._host_state())
+        return {name: ((self.layout.num_lanes, *leaf.shape), np.dtype(leaf.dtype)) for name, leaf in lane.items()}
 
     def states(self, host: Any) -> Lanes:
         """Returns the states on the devices, from what `to_host` made of them."""
         return _with_keys(self.layout.to_devices(host), self.layout.abstract(self._state))
+
+    def _host_state(self) -> Any:
+        return jax.eval_shape(_without_keys, self._state)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +150,11 @@ def _without_keys(tree: Any) -> Any:
 def _with_keys(tree: Any, like: Any) -> Any:
     """Returns the tree with raw data wrapped as typed keys where `like` has them."""
     return jax.tree.map(lambda leaf, ref: jax.random.wrap_key_data(leaf) if _is_key(ref) else leaf, tree, like)
+
+
+def _by_path(tree: Any) -> dict[str, Any]:
+    leaves = jax.tree.leaves_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
 
 
 def _is_key(leaf: Any) -> bool:

@@ -138,7 +138,7 @@ def _newest(checkpoints: Checkpoints, program: Program) -> Lanes | None:
     error: ValueError | None = None
     for iteration in reversed(checkpoints.iterations()):
         try:
-            return program.states(checkpoints.restore(iteration, program.host_shapes()))
+            return program.from_arrays(checkpoints.restore(iteration, program.kinds()))
         except ValueError as unreadable:
             error = unreadable
     if error is not None:
@@ -213,7 +213,7 @@ class _Writer:
         files.write_table(layout.part(self.folder, layout.EVALUATION, iteration), pa.table(columns))
 
     def save(self, iteration: int, program: Program, states: Lanes) -> None:
-        self._checkpoints.save(iteration, program.to_host(states))
+        self._checkpoints.save(iteration, program.to_arrays(states))
         self.iteration = iteration
 
     def finish(self, program: Program, states: Lanes) -> None:

@@ -1,6 +1,8 @@
 import dataclasses
 import json
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from matplotlib.figure import Figure
 
 from spjax.analysis import statistics
 from spjax.analysis.curves import Series, alpha_curve, draw_band, kl_to_target_curve, learning_curve
-from spjax.analysis.pictures import PICTURES, Picture, plot_run
+from spjax.analysis.pictures import Contexts, plot_run
 from spjax.analysis.snapshots import context_snapshots, trajectory_picture
 from spjax.analysis.text import settings_label
 from spjax.runs.read import Run, load_run
@@ -62,9 +64,65 @@ def test_a_swept_run_has_snapshots_and_trajectories_for_each_value(make_run: Mak
     assert stems == [f"{name}-{value}" for name in ("contexts", "trajectories") for value in values]
 
 
+MINE = """
+from matplotlib.figure import Figure
+
+from spjax.analysis.pictures import Picture
+from spjax.catalogue import part
+
+
+@part("picture", "last-return")
+class LastReturn(Picture):
+    def draw(self, run):
+        figure = Figure()
+        returns = run.evaluation_curves("discounted_return", run.groups()[0]).values
+        figure.subplots().hist(returns[:, -1])
+        return figure
+
+
+@part("picture", "nothing-to-show")
+class Nothing(Picture):
+    def draw(self, run):
+        return None
+"""
+
+
+def plot(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs `spjax plot` in a process of its own."""
+    command = [sys.executable, "-m", "spjax.cli", "plot", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_a_picture_in_a_users_file_is_drawn_with_the_others(make_run: MakeRun, tmp_path: Path) -> None:
+    folder, mine = make_run(), tmp_path / "mine.py"
+    mine.write_text(MINE)
+    done = plot(folder, "--use", mine)
+    drawn = [Path(line.removeprefix("picture: ")).name for line in done.stdout.splitlines()]
+    ours = ["learning_curve", "success_rate", "kl_to_target", "alpha", "contexts", "trajectories"]
+    assert (drawn, done.stderr) == ([f"{name}.png" for name in (*ours, "last_return")], "")
+    assert sorted(file.name for file in (folder / "pictures").iterdir()) == sorted(drawn)
+
+
+def test_pictures_are_drawn_by_name(make_run: MakeRun, tmp_path: Path) -> None:
+    folder, mine = make_run(), tmp_path / "mine.py"
+    mine.write_text(MINE)
+    done = plot(folder, "--only", "last-return", "contexts", "--use", mine)
+    assert [file.name for file in sorted((folder / "pictures").iterdir())] == ["contexts.png", "last_return.png"]
+    assert done.returncode == 0
+    done = plot(folder, "--only", "context")
+    assert done.returncode == 2
+    assert done.stderr == "spjax: unknown picture 'context'; did you mean 'contexts'?\n"
+    with pytest.raises(ValueError, match="unknown picture 'last-return'"):  # of another process
+        plot_run(folder, ["last-return"])
+
+
+def test_a_run_is_drawn_as_a_user_asks_for_it(make_run: MakeRun) -> None:
+    assert [file.stem for file in plot_run(make_run(), ["success-rate"])] == ["success_rate"]
+
+
 def test_a_picture_apart_sees_the_lanes_of_its_value_alone(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Run] = []
-    monkeypatch.setitem(PICTURES, "contexts", Picture(seen.append, apart=True))
+    monkeypatch.setattr(Contexts, "draw", lambda self, run: seen.append(run))
     run = load_run(make_run(swept=SWEPT, seeds=(3, 7), frozen=(2,)))
     assert "contexts" not in "".join(file.stem for file in plot_run(run.path))
     first, second = seen

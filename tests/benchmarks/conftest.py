@@ -49,7 +49,7 @@ def write_cell(
             "iteration": [k] * len(lanes),
             "discounted_return": [final[index % count] * k / last for index in range(len(lanes))],
             "success_rate": [success_rates[index % len(success_rates)] for index in range(len(lanes))],
-            "contexts": [[0.1] * (20 * len(config.env.context_space.names))] * len(lanes),
+            "contexts": [[0.1] * (20 * len(config.task.context_space.names))] * len(lanes),
         }
         write_table(folder / "evaluation" / f"{k:06d}.parquet", pa.table(columns))
     write_table(folder / "metrics" / f"{iteration:06d}.parquet", _metrics(config, iteration))
@@ -68,17 +68,18 @@ def _metrics(config: RunConfig, iteration: int) -> pa.Table:
     Of episodic learners every row: 1,024 steps an iteration, contexts that stay.
     """
     lanes = config.lanes()
-    if not config.episodic:
+    if config.rollouts_per_iteration is None:
         shown = sorted({min(config.num_iterations // 2, iteration), iteration})
         distances = [1 - k / config.num_iterations for k in shown]
         rows = {"iteration": shown * len(lanes), "teacher.kl_to_target": distances * len(lanes)}
         return pa.table(lane_columns(lanes, len(shown)) | rows)
+    target = config.task.target.summary()
     numbers = np.tile(np.arange(1, iteration + 1), len(lanes))
     columns = {
         **lane_columns(lanes, iteration),
         "iteration": numbers,
         "environment_steps": 1024 * numbers,
-        "teacher.mean": [list(config.env.target_mean)] * len(numbers),
-        "teacher.covariance": [np.diag(config.env.target_std).ravel()] * len(numbers),
+        "teacher.context_mean": [np.asarray(target.mean)] * len(numbers),
+        "teacher.context_covariance": [np.asarray(target.covariance).ravel()] * len(numbers),
     }
     return pa.table(columns)

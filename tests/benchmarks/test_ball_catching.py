@@ -62,11 +62,11 @@ def test_an_asterisk_is_another_start_or_a_policy_that_was_not_cloned() -> None:
     def settings(name: str) -> tuple[str | None, bool]:
         config = CELLS[f"ppo_{name}"].config((1,))
         config.check()
-        return config.start, config.hold_position
+        return config.preset.start, config.hold_position
 
     assert settings("self-paced_proportion") == ("target", True)
     assert settings("self-paced_proportion_starred") == ("initial", True)
-    assert CELLS["ppo_self-paced_proportion_starred"].config((1,)).teacher.offset == 0
+    assert CELLS["ppo_self-paced_proportion_starred"].config((1,)).teacher.schedule.offset == 0
     assert settings("goal-gan") == ("target", True)
     assert settings("goal-gan_starred") == ("initial", True)
     assert settings("default") == (None, True)

@@ -11,7 +11,7 @@ from benchmarks.paper.pictures.curricula import CURRICULA
 MakeCell = Callable[..., Path]
 RANDOM = Cell("point-mass-2d", "ppo", CURRICULA[4])
 SPDL = Cell("point-mass-2d", "ppo", CURRICULA[0])
-PRINTED = Cell("point-mass-2d", "ppo", CURRICULA[0], "printed", {"kl_proportion": 0.8})
+PRINTED = Cell("point-mass-2d", "ppo", CURRICULA[0], "printed", {"schedule.zeta": 0.8})
 
 
 def test_a_cell_without_a_folder_is_to_be_trained_with_all_seeds(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_folder_of_other_settings_is_refused_by_name(make_cell: MakeCell, tmp_
     folder = make_cell(SPDL, [1.0])
     file = folder / "config.json"
     config = json.loads(file.read_text())
-    config["config"]["teacher"]["kl_proportion"] = 9.0
+    config["config"]["teacher"]["schedule"]["zeta"] = 9.0
     config["config"]["num_iterations"] = 300
     file.write_text(json.dumps(config))
     message = r"ppo_self-paced_proportion was trained with other settings \(teacher, num_iterations\); move it away"
@@ -68,7 +68,7 @@ def test_a_folder_of_other_settings_is_refused_by_name(make_cell: MakeCell, tmp_
 
 
 def test_a_sweep_counts_its_lanes(make_cell: MakeCell, tmp_path: Path) -> None:
-    sweep = Cell("point-mass-2d", "ppo", CURRICULA[0], "sweep", over={"teacher.kl_proportion": (0.4, 0.8, 1.6)})
+    sweep = Cell("point-mass-2d", "ppo", CURRICULA[0], "sweep", over={"teacher.schedule.zeta": (0.4, 0.8, 1.6)})
     make_cell(sweep, [1.0, 2.0])
     (block,) = blocks_of(sweep, tmp_path, 2)
     assert (block.state, block.lane_iterations) == ("finished", 2 * 3 * 400)

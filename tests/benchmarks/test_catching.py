@@ -51,8 +51,8 @@ def test_a_run_is_starred_by_its_start_and_the_default_by_its_uncloned_policy(
 
 
 def test_a_starred_curriculum_that_was_not_published_is_refused(make: Callable[..., Run]) -> None:
-    config = make(teacher="self-paced-gaussian", schedule=None, start="initial").config
-    with pytest.raises(ValueError, match=r"^'self-paced-gaussian' with an asterisk is none of SPDL \(ζ\), "):
+    config = make(teacher="spgl", schedule=None, start="initial").config
+    with pytest.raises(ValueError, match=r"^'spgl' with an asterisk is none of SPDL \(ζ\), "):
         curriculum_of(config)
 
 

@@ -8,7 +8,7 @@ import pytest
 import spjax
 from benchmarks import catching_return
 from benchmarks.catching_return import Split, split_return
-from spjax.training.experiment import Outcome
+from spjax.training.collect import Outcome
 
 THROWS = 64
 

@@ -113,6 +113,19 @@ def test_the_trade_off_shows_returns_on_the_left_and_iterations_on_the_right() -
     assert right.get_ylabel() == "iterations to a return of 5"
 
 
+def test_a_swept_zero_has_a_place_of_its_own() -> None:
+    offsets = [
+        swept("teacher.schedule.offset", offset, metric, [1.0, 2.0], 0)
+        for metric in ("discounted_return", "iterations_to_threshold")
+        for offset in (0, 1, 9)
+    ]
+    axes = trade_off_figure({"teacher.schedule.offset": offsets}).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "1", "9"]
+    places = axes.transData.transform([(offset, 1.0) for offset in (0, 1, 9)])[:, 0]
+    assert np.isfinite(places).all()
+    assert np.diff(places).min() > 50  # pixels
+
+
 def _renamed(entry: Record) -> Record:
     settings = {name.replace("zeta", "offset"): value for name, value in entry["settings"].items()}
     return Record(**{**entry, "settings": settings})

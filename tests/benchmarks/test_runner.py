@@ -10,8 +10,11 @@ from benchmarks.paper import kept as kept_module
 from benchmarks.paper.cells import Cell
 from benchmarks.paper.kept import keep
 from benchmarks.paper.pictures.curricula import CURRICULA
+from benchmarks.paper.records import settings_of
 from benchmarks.paper.runner import Plan, status_lines, train
+from spjax import catalogue
 from spjax.runs.read import load_run
+from spjax.runs.results import read_records
 from spjax.training.config import RunConfig
 
 MakeCell = Callable[..., Path]
@@ -25,7 +28,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, make_cell: MakeCell) -> list[str]:
 
     def fake_train(config: RunConfig, folder: Path, command: str) -> None:
         made.append(f"train {folder.name} {list(config.seeds)} {command}")
-        if config.teacher_name == "default":
+        if catalogue.name_of(config.teacher) == "default":
             raise ValueError(f"another process is training in {folder}")
         cell = next(cell for cell in (SPDL, RANDOM) if folder.name.startswith(cell.name))
         make_cell(
@@ -167,7 +170,7 @@ def test_report_only_trains_nothing_and_says_what_is_missing(
 def test_a_folder_of_other_settings_ends_in_one_sentence(
     make_cell: MakeCell, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sweep = Cell(SPDL.env, SPDL.agent, SPDL.curriculum, over={"teacher.kl_proportion": (0.4, 0.8)})
+    sweep = Cell(SPDL.env, SPDL.agent, SPDL.curriculum, over={"teacher.schedule.zeta": (0.4, 0.8)})
     make_cell(sweep, [1.0])
     assert run(tmp_path, "table-2", "--report-only") == 1
     assert "was trained with other settings (over); move it away" in capsys.readouterr().out
@@ -217,7 +220,7 @@ def test_two_processes_may_keep_the_same_cell(
 
 
 def test_metrics_are_kept_of_evaluated_iterations(make_cell: MakeCell, tmp_path: Path) -> None:
-    gate = next(cell for cell in paper.cells_of(["figure-gate"]) if cell.name == "gate-precision_creps_default")
+    gate = next(cell for cell in paper.cells_of(["figure-gate"]) if cell.name == "gate-precision_c-reps_default")
     folder = make_cell(gate, [1.0, 2.0])
     keep(Plan([gate], tmp_path, 2).blocks(), tmp_path / "kept")
     whole, kept = load_run(folder).metrics, load_run(tmp_path / "kept" / gate.name).metrics
@@ -267,7 +270,7 @@ def test_a_picture_stays_whose_runs_another_record_has_more_of(
 ) -> None:
     gone, left = (
         next(cell for cell in paper.cells_of(["figure-gate"]) if cell.name == f"gate-precision_{name}")
-        for name in ("creps_default", "creps_sagg-riac")
+        for name in ("c-reps_default", "c-reps_sagg-riac")
     )
     for cell in (gone, left):
         make_cell(cell, [1.0])
@@ -292,3 +295,15 @@ def test_filters_that_let_nothing_through_end_in_one_sentence(
 def test_cells_that_experiments_share_are_listed_once() -> None:
     names = [cell.name for cell in paper.cells_of(list(paper.EXPERIMENTS))]
     assert len(set(names)) == len(names) == len(paper.cells_of(["table-1"])) + 2 + 27 + 10 + 2
+
+
+@pytest.mark.parametrize("name", [name for name in paper.EXPERIMENTS if (paper.RESULTS / f"{name}.json").is_file()])
+def test_recorded_runs_go_by_the_names_of_their_cells(name: str) -> None:
+    records = read_records(paper.RESULTS / f"{name}.json")
+    cells = paper.cells_of([name])
+    known = {
+        (cell.env, cell.agent, cell.curriculum.teacher, *sorted({*settings_of(cell), *cell.over})) for cell in cells
+    }
+    assert records
+    for entry in records:
+        assert (entry["env"], entry["agent"], entry["teacher"], *sorted(entry["settings"])) in known

@@ -30,7 +30,7 @@ def runs_of(tmp_path: Path) -> Callable[..., Runs]:
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch) -> tuple[Cell, Cell]:
     """The released and the printed cell of a curriculum for which the paper is made to print another zeta."""
-    monkeypatch.setitem(PRINTED, ("point-mass-3d", "ppo", "self-paced"), {"kl_proportion": 0.8})
+    monkeypatch.setitem(PRINTED, ("point-mass-3d", "ppo", "self-paced"), {"schedule.zeta": 0.8})
     released, other = cells_of("point-mass-3d", "ppo", SPDL)
     return released, other
 
@@ -96,7 +96,7 @@ def test_the_better_hyperparameters_stand_in_the_table_and_both_in_the_records(
     records = records_of("table-1", printed, runs)
     assert [(entry["settings"], entry["mean"]) for entry in records if entry["metric"] == "discounted_return"] == [
         ({}, 5.5),
-        ({"teacher.kl_proportion": 0.8}, 7.5),
+        ({"teacher.schedule.zeta": 0.8}, 7.5),
     ]
     assert rows(table_1.report(runs, tmp_path))["SPDL (ζ)"][2] == "**7.50 ± 0.35**†"
 
@@ -195,9 +195,9 @@ def test_the_figure_draws_what_there_is(make_cell: MakeCell, runs_of: Callable[.
 def test_each_panel_of_the_trade_off_is_one_sweep_around_the_published_setting() -> None:
     zeta, offset = (c.config(range(1, 21)) for c in figure_trade_off.CELLS)
     assert (len(zeta.lanes()), len(offset.lanes())) == (8 * 20, 8 * 20)
-    assert {zeta.teacher.offset, offset.teacher.kl_proportion} == {20, 1.6}
-    assert 1.6 in zeta.over["teacher.kl_proportion"]
-    assert 20 in offset.over["teacher.offset"]
+    assert (zeta.teacher.schedule.offset, offset.teacher.schedule.zeta) == (19, 1.6)  # K_alpha = 20 as published
+    assert 1.6 in zeta.over["teacher.schedule.zeta"]
+    assert 19 in offset.over["teacher.schedule.offset"]
     for config in (zeta, offset):
         config.check()
 
@@ -208,11 +208,11 @@ def test_the_trade_off_records_returns_crossings_and_wall_time(
     sweep = figure_trade_off.CELLS[0]
     make_cell(sweep, [10.0, 4.0])
     text = figure_trade_off.report(runs_of(sweep), tmp_path)
-    assert "teacher.kl_proportion: 16 runs in one program, 80 s on " in text
+    assert "teacher.schedule.zeta: 16 runs in one program, 80 s on " in text
     records = read_records(tmp_path / "figure-trade-off.json")
     crossings = [entry for entry in records if entry["metric"] == "iterations_to_threshold"]
     assert [entry["settings"] for entry in crossings] == [
-        {"teacher.offset": 20, "teacher.kl_proportion": value} for value in figure_trade_off.ZETA
+        {"teacher.schedule.offset": 19, "teacher.schedule.zeta": value} for value in figure_trade_off.ZETA
     ]
     assert [(entry["values"], entry["never_reached"]) for entry in crossings] == [([200.0, 400.0], 1)] * 8
     assert {entry["wall_seconds"] for entry in records} == {80.0}

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from spjax.contexts import Gaussian
+from spjax import settings
 from spjax.envs.ball_catching import BallCatching
 
 ENV = BallCatching()
@@ -18,9 +18,9 @@ NUM_THROWS = 300
 def hold():
     """Plays throws with the zero action; returns catches, discounted returns and last states."""
 
-    def play(key, mean, std):
+    def play(key, distribution):
         key_context, key_reset, key_step = jax.random.split(key, 3)
-        draws = jax.vmap(Gaussian.from_std(mean, std).sample)(jax.random.split(key_context, NUM_THROWS))
+        draws = jax.vmap(distribution.sample)(jax.random.split(key_context, NUM_THROWS))
         states = jax.vmap(ENV.reset)(jax.random.split(key_reset, NUM_THROWS), ENV.context_space.clip(draws))
         keys = jax.random.split(key_step, NUM_THROWS)
 
@@ -39,17 +39,17 @@ def hold():
 
 def test_holding_still_catches_most_balls_of_the_initial_distribution_and_hardly_any_of_the_target(hold, key):
     """82 % and about 1 %, and a return of about 20 without a catch; bands of four binomial standard errors."""
-    caught, _, ended = hold(jax.random.fold_in(key, 0), jnp.asarray(ENV.initial_mean), jnp.asarray(ENV.initial_std))
+    caught, _, ended = hold(jax.random.fold_in(key, 0), ENV.initial)
     assert float(caught.mean()) == pytest.approx(0.82, abs=0.09)
     assert bool(ended.all())
-    caught, total, ended = hold(jax.random.fold_in(key, 1), jnp.asarray(ENV.target_mean), jnp.asarray(ENV.target_std))
+    caught, total, ended = hold(jax.random.fold_in(key, 1), ENV.target)
     assert float(caught.mean()) < 0.035
     assert bool(ended.all())
     assert float(total[~caught].mean()) == pytest.approx(20, abs=0.7)
 
 
 def test_the_observation_holds_desired_and_true_joints_ball_and_velocities(key):
-    state = ENV.reset(key, jnp.asarray(ENV.initial_mean))
+    state = ENV.reset(key, ENV.initial.mean)
     np.testing.assert_array_equal(state.observation[:5], state.observation[5:10])  # desired starts at the true posture
     np.testing.assert_allclose(state.observation[5:10], [0.4, 1.5, 0, 0, 0], atol=0.05)
     np.testing.assert_allclose(state.observation[10:13], state.physics.qpos[7:])
@@ -61,7 +61,7 @@ def test_the_observation_holds_desired_and_true_joints_ball_and_velocities(key):
 
 
 def test_an_action_costs_its_square_after_clipping_to_the_box(key):
-    state = ENV.reset(key, jnp.asarray(ENV.target_mean))
+    state = ENV.reset(key, ENV.target.mean)
     assert float(ENV.step(key, state, jnp.zeros(5)).reward) == pytest.approx(0.275)
     action = jnp.asarray([100.0, 1.0, -1.0, 0.0, 0.0])
     assert float(ENV.step(key, state, action).reward) == pytest.approx(0.275 - 0.005 * (3.97**2 + 2), rel=1e-5)
@@ -71,7 +71,7 @@ def test_an_action_costs_its_square_after_clipping_to_the_box(key):
 def test_a_catch_pays_by_the_angle_between_normal_and_velocity(normal, expected, key):
     """The ball is put in front of the net at the home posture, flying straight at it."""
     env = dataclasses.replace(ENV, normal=normal)
-    state = env.reset(key, jnp.asarray(ENV.initial_mean))
+    state = env.reset(key, ENV.initial.mean)
     physics = state.physics
     home = jnp.asarray([0.0, 0.4, 0.0, 1.5, 0.0, 0.0, 0.0, 0.035, -0.696, 1.330])
     velocity = jnp.zeros(10).at[7:].set(jnp.asarray([-2.0, 0.0, 0.0]))
@@ -84,7 +84,7 @@ def test_a_catch_pays_by_the_angle_between_normal_and_velocity(normal, expected,
 
 
 def test_a_ball_on_the_ground_ends_the_episode_without_success(key):
-    state = ENV.reset(key, jnp.asarray(ENV.initial_mean))
+    state = ENV.reset(key, ENV.initial.mean)
     physics = state.physics
     state = state.replace(physics=physics.replace(qpos=physics.qpos.at[9].set(0.019)))
     after = ENV.step(key, state, jnp.zeros(5))
@@ -96,19 +96,19 @@ def test_a_ball_on_the_ground_ends_the_episode_without_success(key):
 def test_contexts_are_clipped_and_the_published_distributions_have_variances_for_widths():
     state = ENV.reset(jax.random.key(0), jnp.asarray([5.0, 0.0, 9.0]))
     np.testing.assert_allclose(state.context, [np.pi / 2, 0.6, 4.0], rtol=1e-6)
-    np.testing.assert_allclose(ENV.initial_std, [0.0316, 0.0316, 0.316], atol=3e-4)
-    np.testing.assert_allclose(ENV.target_std, [0.793, 0.387, 1.0], atol=6e-4)
+    np.testing.assert_allclose(ENV.initial.std, [0.0316, 0.0316, 0.316], atol=3e-4)
+    np.testing.assert_allclose(ENV.target.std, [0.793, 0.387, 1.0], atol=6e-4)
 
 
 def test_a_wrong_engine_or_normal_is_one_sentence():
-    with pytest.raises(ValueError, match=r"^env.engine must be one of native, mjx, warp, got 'mujoco'$"):
-        BallCatching(engine="mujoco")
-    with pytest.raises(ValueError, match=r"^env.normal must be third-row or axis, got 'row'$"):
-        BallCatching(normal="row")
+    with pytest.raises(ValueError, match=r"^task.engine must be native, mjx or warp, got 'mujoco'$"):
+        settings.check("task", BallCatching(engine="mujoco"))
+    with pytest.raises(ValueError, match=r"^task.normal must be third-row or axis, got 'row'$"):
+        settings.check("task", BallCatching(normal="row"))
 
 
 def test_the_reward_of_a_catch_has_a_finite_gradient_where_the_ball_stands_still(key):
-    physics = ENV.reset(key, jnp.asarray(ENV.initial_mean)).physics
+    physics = ENV.reset(key, ENV.initial.mean).physics
 
     def reward(velocity):
         return ENV._catch_reward(physics.replace(qvel=physics.qvel.at[7:].set(velocity)))

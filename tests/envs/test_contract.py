@@ -5,12 +5,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from spjax import envs
+from spjax import catalogue
+from spjax.envs.adapters.policy_search import PolicySearch
+
+TASKS = {name: catalogue.make("task", name) for name in catalogue.names("task")}
+STEP_BASED = [name for name, task in TASKS.items() if task.collected == "slots"]
+EPISODIC = [name for name, task in TASKS.items() if task.collected == "rollouts"]
 
 
-@pytest.fixture(params=[name for name in envs.names() if isinstance(envs.make(name), envs.Env)])
+@pytest.fixture(params=STEP_BASED)
 def env(request):
-    return envs.make(request.param)
+    return TASKS[request.param]
 
 
 def corners(env):
@@ -58,12 +63,12 @@ def test_jit_equals_eager_and_vmap_equals_a_loop(env, key):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
-IN_JAX = [name for name in envs.names() if envs.make(name).physics_scene() is None]  # no simulator to derive through
+IN_JAX = [name for name, task in TASKS.items() if task.physics_scene() is None]  # no simulator to derive through
 
 
-@pytest.mark.parametrize("name", [name for name in IN_JAX if isinstance(envs.make(name), envs.Env)])
+@pytest.mark.parametrize("name", [name for name in STEP_BASED if name in IN_JAX])
 def test_the_reward_of_a_step_has_a_finite_gradient_at_the_corners_and_under_extreme_actions(name, key):
-    env = envs.make(name)
+    env = TASKS[name]
     contexts = corners(env)
     count = len(contexts)
 
@@ -82,9 +87,9 @@ def test_the_reward_of_a_step_has_a_finite_gradient_at_the_corners_and_under_ext
         state = step(keys, state, 1e3 * sign)
 
 
-@pytest.mark.parametrize("name", [name for name in IN_JAX if not isinstance(envs.make(name), envs.Env)])
+@pytest.mark.parametrize("name", [name for name in EPISODIC if name in IN_JAX])
 def test_the_reward_of_a_rollout_has_a_finite_gradient_whatever_the_parameters(name, key):
-    task = envs.make(name)
+    task = TASKS[name]
     space, size = task.context_space, task.parameter_size
     lower, upper = np.maximum(task.parameter_lower, -10.0), np.minimum(task.parameter_upper, 10.0)
     thetas = jax.random.uniform(jax.random.fold_in(key, 0), (256, size), minval=lower, maxval=upper)
@@ -101,6 +106,57 @@ def test_the_reward_of_a_rollout_has_a_finite_gradient_whatever_the_parameters(n
     assert (np.asarray(gradients[0]) != 0).any()
 
 
+def test_a_name_is_that_of_the_catalogue_and_settings_go_through_json_unchanged():
+    for name, task in TASKS.items():
+        assert catalogue.name_of(task) == name
+        assert catalogue.build(catalogue.spell(task)) == task
+        if not isinstance(task, PolicySearch):  # which bears the name of the task that it searches in
+            assert task.name == name
+
+
+@pytest.mark.parametrize("name", STEP_BASED)
+def test_a_step_counts_time_and_cuts_at_the_horizon_what_has_not_ended(name, key):
+    env = TASKS[name]
+    start = env.reset(jax.random.fold_in(key, 0), env.target.summary().mean)
+    step = jax.jit(env.step)
+    zero = jnp.zeros(len(env.action_lower))
+    first = step(jax.random.fold_in(key, 1), start, zero)
+    assert (int(first.time_step), bool(first.truncated)) == (1, False)
+    late = start.replace(time_step=jnp.asarray(env.horizon - 1, jnp.int32))
+    last = step(jax.random.fold_in(key, 2), late, zero)
+    assert (int(last.time_step), bool(last.terminated), bool(last.truncated)) == (env.horizon, False, True)
+
+
+@pytest.mark.parametrize("name", STEP_BASED)
+def test_actions_outside_the_bounds_act_like_those_at_the_bounds(name, key):
+    env = TASKS[name]
+    start = env.reset(jax.random.fold_in(key, 0), env.target.summary().mean)
+    step = jax.jit(env.step)
+    key_step = jax.random.fold_in(key, 1)
+    far = step(key_step, start, 1e3 * jnp.ones(len(env.action_lower)))
+    at = step(jax.random.clone(key_step), start, jnp.asarray(env.action_upper))
+    jax.tree.map(np.testing.assert_array_equal, far, at)
+
+
+@pytest.mark.parametrize("name", EPISODIC)
+def test_the_states_of_a_rollout_end_with_its_outcome(name, key):
+    task = TASKS[name]
+    contexts = task.initial.sample_many(jax.random.fold_in(key, 0), task.context_space, 8)
+    thetas = 0.3 * jax.random.normal(jax.random.fold_in(key, 1), (8, task.parameter_size))
+    keys = jax.random.split(jax.random.fold_in(key, 2), 8)
+    outcome = jax.jit(jax.vmap(task.rollout))(keys, thetas, contexts)
+    states = jax.jit(jax.vmap(task.states))(jax.random.clone(keys), thetas, contexts)
+    assert states.time_step.shape == (8, task.horizon + 1)
+    rows = np.arange(8), np.asarray(outcome.length)
+    np.testing.assert_array_equal(states.success[rows], outcome.success)
+    assert (states.terminated | states.truncated)[rows].all()
+    ended = np.cumsum(np.asarray(states.terminated | states.truncated), axis=1) > 0
+    np.testing.assert_array_equal(ended.argmax(axis=1), outcome.length)
+    points = jax.vmap(jax.vmap(task.trace))(states)
+    assert points.shape == (8, task.horizon + 1, 2)
+    assert np.isfinite(points).all()
+
+
 def test_an_unknown_name_is_answered_with_the_nearest():
-    with pytest.raises(ValueError, match=r"^unknown environment 'point-mas-3d'; did you mean 'point-mass-3d'\?$"):
-        envs.make("point-mas-3d")
+    with pytest.raises(ValueError, match=r"^unknown task 'point-mas-3d'; did you mean 'point-mass-3d'\?$"):
+        catalogue.make("task", "point-mas-3d")

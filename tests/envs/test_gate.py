@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from spjax import envs
+from spjax import catalogue, settings
 from spjax.agents.episodic.policy import sample_inside
 from spjax.envs.gate import NOISE_STD, Gate
 
@@ -36,7 +36,7 @@ def reference_rollout(theta, context, noise):
 
 @pytest.fixture(scope="module")
 def rollouts():
-    task = envs.make("gate-precision")
+    task = Gate(case="precision")
     return jax.jit(jax.vmap(task.rollout))
 
 
@@ -75,7 +75,7 @@ def test_crashing_above_the_origin_earns_the_local_optimum_of_100_7_to_100_8(rol
 
 
 def test_the_initial_policy_earns_57_on_average_two_fifths_of_it_at_the_floor(key):
-    task = Gate("precision")
+    task = Gate(case="precision")
     count = 4000
     key_contexts, key_thetas, key_rollouts = jax.random.split(key, 3)
     space = task.context_space
@@ -108,12 +108,16 @@ def test_the_last_two_of_sixteen_parameters_have_no_effect(key):
 
 
 def test_the_trace_ends_where_the_reward_says_and_stops_at_the_wall(key):
-    task, theta = Gate("precision"), jnp.asarray(STRAIGHT_DOWN, float)
-    through = task.trace(key, theta, jnp.array([0.0, 0.25]))
+    task, theta = Gate(case="precision"), jnp.asarray(STRAIGHT_DOWN, float)
+
+    def path(key, context):
+        return jax.vmap(task.trace)(task.states(key, theta, jnp.array(context)))
+
+    through = path(key, [0.0, 0.25])
     assert through.shape == (101, 2)
     np.testing.assert_array_equal(through[0], [0.0, 5.0])
     assert float(jnp.linalg.norm(through[-1])) < 0.05
-    crashed = task.trace(jax.random.fold_in(key, 1), theta, jnp.array([-4.0, 0.2]))
+    crashed = path(jax.random.fold_in(key, 1), [-4.0, 0.2])
     assert float(crashed[-1, 1]) == 2.5
     assert abs(float(crashed[-1, 0])) < 0.2
     (left, right) = task.scenery((-4.0, 0.2))
@@ -122,7 +126,7 @@ def test_the_trace_ends_where_the_reward_says_and_stops_at_the_wall(key):
 
 
 def test_the_settings_have_the_published_distributions():
-    precision, everywhere = envs.make("gate-precision"), envs.make("gate-global")
+    precision, everywhere = Gate(case="precision"), Gate(case="global")
     assert (precision.name, everywhere.name) == ("gate-precision", "gate-global")
     np.testing.assert_allclose(precision.target.mean, [-4.0, 0.2])
     np.testing.assert_allclose(precision.target.covariance, [[0.1, 0], [0, 0.001]], rtol=1e-6)
@@ -133,15 +137,15 @@ def test_the_settings_have_the_published_distributions():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"setting": "wide"}, r'^gate.setting must be "global" or "precision", got \'wide\'$'),
-        ({"num_parameters": 15}, r"^the gate has 14 or 16 parameters, got 15$"),
+        ({"case": "wide"}, r"^task.case must be global or precision, got 'wide'$"),
+        ({"num_parameters": 15}, r"^task.num_parameters must be 14 or 16, got 15$"),
     ],
 )
 def test_a_gate_that_does_not_exist_is_answered_in_words(arguments, message):
     with pytest.raises(ValueError, match=message):
-        Gate(**arguments)
+        settings.check("task", Gate(**arguments))
 
 
 def test_an_unknown_gate_is_answered_with_the_nearest():
-    with pytest.raises(ValueError, match=r"^unknown environment 'gate-precison'; did you mean 'gate-precision'\?$"):
-        envs.make("gate-precison")
+    with pytest.raises(ValueError, match=r"^unknown task 'gate-precison'; did you mean 'gate-precision'\?$"):
+        catalogue.make("task", "gate-precison")

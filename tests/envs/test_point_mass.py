@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from spjax import envs
+from spjax import catalogue
+from spjax.envs.point_mass import PointMass
 from spjax.envs.vectors import norm
 
 
@@ -31,7 +32,7 @@ def reference_step(state, force, noise, context, gain=1.5):
 
 @pytest.mark.parametrize("name", ["point-mass-3d", "point-mass-2d"])
 def test_control_steps_agree_with_a_substep_by_substep_integration(name, key):
-    env = envs.make(name)
+    env = catalogue.make("task", name)
     random = np.random.default_rng(0)
     step = jax.jit(env.step)
     crashes = 0
@@ -64,7 +65,7 @@ def discounted_return(env, controller, context, key):
 
 
 def test_doing_nothing_on_the_target_returns_the_published_0_54(key):
-    total, state = discounted_return(envs.make("point-mass-3d"), lambda s: jnp.zeros(2), (2.5, 0.5, 0.0), key)
+    total, state = discounted_return(PointMass(dimensions=3), lambda s: jnp.zeros(2), (2.5, 0.5, 0.0), key)
     assert total == pytest.approx(0.54, abs=0.02)
     assert bool(state.truncated)
     assert not bool(state.terminated)
@@ -79,13 +80,13 @@ def test_going_through_the_gate_by_hand_earns_about_ten_and_counts_as_success(ke
         goal_y = jnp.where(above & (jnp.abs(x - 2.5) > 0.2), 1.0, jnp.where(above, -0.5, -3.0))
         return jnp.stack([8 * (goal_x - x) - 5 * vx, 8 * (goal_y - y) - 5 * vy])
 
-    total, state = discounted_return(envs.make("point-mass-3d"), controller, (2.5, 0.5, 0.0), key)
+    total, state = discounted_return(PointMass(dimensions=3), controller, (2.5, 0.5, 0.0), key)
     assert 5 < total < 11
     assert bool(state.success)
 
 
 def test_a_crash_on_the_last_step_is_terminal_and_not_truncated(key):
-    env = envs.make("point-mass-3d")
+    env = PointMass(dimensions=3)
     state = env.reset(key, jnp.array([2.5, 0.5, 0.0]))
     state = state.replace(physics=jnp.array([0.0, 0.0, 0.01, -5.0]), time_step=jnp.asarray(99, jnp.int32))
     after = env.step(key, state, jnp.zeros(2))
@@ -96,7 +97,7 @@ def test_a_crash_on_the_last_step_is_terminal_and_not_truncated(key):
 
 
 def test_the_wall_stops_an_upward_crossing_too(key):
-    env = envs.make("point-mass-2d")
+    env = PointMass(dimensions=2)
     state = env.reset(key, jnp.array([0.0, 1.0])).replace(physics=jnp.array([0.6, 0.0, -0.01, 5.0]))
     after = env.step(key, state, jnp.zeros(2))
     assert bool(after.terminated)
@@ -108,18 +109,18 @@ def test_the_wall_stops_an_upward_crossing_too(key):
 
 
 def test_the_printed_dynamics_have_no_gain_and_no_noise(key):
-    env = envs.PointMass(dimensions=3, force_gain=1.0, noise_std=0.0)
+    env = PointMass(dimensions=3, force_gain=1.0, noise_std=0.0)
     state = env.reset(key, jnp.array([0.0, 8.0, 0.0]))
     after = env.step(key, state, jnp.array([5.0, 0.0]))
     assert float(after.physics[1]) == pytest.approx(0.5, rel=1e-5)
-    published = envs.PointMass(noise_std=0.0).step(jax.random.fold_in(key, 1), state, jnp.array([5.0, 0.0]))
+    published = PointMass(noise_std=0.0).step(jax.random.fold_in(key, 1), state, jnp.array([5.0, 0.0]))
     assert float(published.physics[1]) == pytest.approx(0.75, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["point-mass-3d", "point-mass-2d"])
 def test_the_reward_is_flat_at_the_goal_and_has_its_slope_of_0_6_right_beside_it(name, key):
-    env = dataclasses.replace(envs.make(name), noise_std=0.0)
-    state = env.reset(key, jnp.asarray(env.target_mean))
+    env = dataclasses.replace(catalogue.make("task", name), noise_std=0.0)
+    state = env.reset(key, env.target.mean)
 
     @jax.jit
     def reward(x):

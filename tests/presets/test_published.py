@@ -39,7 +39,7 @@ def test_the_headline_numbers_are_those_of_tables_1_and_2() -> None:
 
 
 @pytest.mark.parametrize(
-    "changed", [{"start": "target"}, {"hold_position": True}, {"agent": "creps"}, {"schedule": None}, {"task": "mine"}]
+    "changed", [{"start": "target"}, {"hold_position": True}, {"agent": "c-reps"}, {"schedule": None}, {"task": "mine"}]
 )
 def test_another_experiment_is_not_in_print(changed: dict) -> None:
     printed = Experiment("point-mass-3d", "ppo", "self-paced", "bound", "initial", False)

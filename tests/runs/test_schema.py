@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spjax import catalogue
 from spjax.runs.files import write_json, write_table
 from spjax.runs.folder import discard_after
 from spjax.runs.read import load_run, read_record
@@ -82,6 +83,75 @@ def test_kept_cells_of_format_1_are_read(cell: str) -> None:
     assert record.settings["agent"].keys() == raw["settings"]["agent"].keys()
     assert record.reference is None
     assert len(run.evaluation_curves("discounted_return", run.groups()[0]).values) == len(raw["lanes"])
+
+
+def of_format_1(agent: str, teacher: str, schedule: str | None, over: dict, /, **settings: dict) -> RunRecord:
+    """Returns what is read of a file of format 1."""
+    raw = json.loads((CELLS / "ball-catching_ppo_self-paced_proportion" / "config.json").read_text())
+    swept = [{name: values[index] for name, values in over.items()} for index in range(2)] if over else [{}]
+    return RunRecord.from_json(
+        raw
+        | {"agent": agent, "teacher": teacher, "schedule": schedule, "over": over}
+        | {"settings": {"env": {}, "agent": {}, "teacher": {}} | settings}
+        | {"lanes": [{"seed": 1, "settings": lane} for lane in swept]}
+    )
+
+
+@pytest.mark.parametrize(
+    ("agent", "teacher", "today"),
+    [
+        ("sprl", "self-paced", ("sprl", "self-paced-joint")),
+        ("creps", "default", ("c-reps", "default")),
+        ("creps", "goal-gan", ("c-reps", "goal-gan-episodic")),
+        ("creps", "sagg-riac", ("c-reps", "sagg-riac")),
+        ("cma-es", "default", ("cma-es", "target-mean")),
+        ("ppo", "self-paced-gaussian", ("ppo", "spgl")),
+        ("ppo", "default", ("ppo", "default")),
+        ("sac", "goal-gan", ("sac", "goal-gan")),
+    ],
+)
+def test_parts_of_format_1_have_the_names_of_today(agent: str, teacher: str, today: tuple[str, str]) -> None:
+    record = of_format_1(agent, teacher, None, {})
+    assert (record.agent, record.teacher) == today
+    assert today[0] in catalogue.names("agent")
+    assert today[1] in catalogue.names("teacher")
+
+
+def test_settings_of_format_1_are_parts_inside_parts() -> None:
+    old = {"warmup": 5, "offset": 20, "kl_proportion": 1.6, "max_alpha": 1e5, "performance_bound": 3.5}
+    moments = {"initial_mean": (0.5, 1.0), "initial_std": (2.0, 3.0), "target_mean": None, "target_std": None}
+    record = of_format_1("ppo", "self-paced", "proportion", {}, teacher={**old, **moments, "schedule": "proportion"})
+    # alpha was 0 in the first K_alpha - 1 updates
+    assert record.settings["teacher"] == {
+        "schedule": {"schedule": "proportion", "zeta": 1.6, "offset": 19, "max_alpha": 1e5},
+        "warmup": 5,
+        "initial": {"distribution": "gaussian", "mean": (0.5, 1.0), "std": (2.0, 3.0)},
+    }
+    bound = of_format_1("ppo", "self-paced", "bound", {}, teacher=old)
+    assert bound.settings["teacher"] == {"schedule": {"schedule": "bound", "performance_bound": 3.5}, "warmup": 5}
+    spgl = of_format_1("ppo", "self-paced-gaussian", None, {}, teacher={"performance_bound": 3.5})
+    assert spgl.settings["teacher"] == {"performance_bound": 3.5}
+    assert of_format_1("ppo", "self-paced", "proportion", {}, teacher={"offset": 0}).schedule == "proportion"
+
+
+def test_the_rule_of_alpha_was_a_setting_of_sprl_and_is_one_of_its_teacher() -> None:
+    record = of_format_1("sprl", "self-paced", None, {}, agent={"max_kl": 0.4, "offset": 140, "kl_proportion": 0.02})
+    assert record.settings["agent"] == {"max_kl": 0.4}
+    # alpha was 0 in the first K_alpha + 1 iterations
+    assert record.settings["teacher"] == {"schedule": {"schedule": "proportion", "offset": 141, "zeta": 0.02}}
+    assert record.schedule == "proportion"
+
+
+def test_swept_settings_of_format_1_have_the_names_of_today() -> None:
+    old = {"teacher.kl_proportion": (0.4, 0.8), "teacher.offset": (0, 5), "env.force_gain": (1.0, 2.0)}
+    record = of_format_1("ppo", "self-paced", "proportion", old)
+    today = {"teacher.schedule.zeta": 0.8, "teacher.schedule.offset": 4, "task.force_gain": 2.0}
+    assert record.over == {"teacher.schedule.zeta": (0.4, 0.8), "teacher.schedule.offset": (0, 4)} | {
+        "task.force_gain": (1.0, 2.0)
+    }
+    assert record.lanes[1].settings == today
+    sprl = of_format_1("sprl", "self-paced", None, {"agent.offset": (1, 2), "agent.max_kl": (0.1, 0.2)})
+    assert sprl.lanes[1].settings == {"teacher.schedule.offset": 3, "agent.max_kl": 0.2}
 
 
 def test_a_kept_run_of_infinite_settings_has_them_again() -> None:

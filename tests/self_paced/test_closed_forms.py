@@ -15,7 +15,7 @@ def approach(old, target, direction, max_kl=0.05):
     """The bound rule with a bound that never binds: minimise KL(new || target) within the trust region."""
     with jax.enable_x64(True):
         dim = len(old[0])
-        samples = (jnp.zeros((4, dim)) + old[0], jnp.ones(4), jnp.ones(4, bool))
+        samples = (jnp.broadcast_to(old[0], (4, dim)), jnp.ones(4), jnp.ones(4, bool))
         new, _ = jax.jit(
             lambda old, target: update_context(
                 old, target, *samples, max_kl=max_kl, performance_bound=-1e6, reached=False, kl_direction=direction

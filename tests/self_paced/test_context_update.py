@@ -256,7 +256,7 @@ def test_from_the_initial_to_the_narrow_target_single_and_double_precision_agree
         target = Gaussian.from_std(target_mean.astype(dtype), target_std.astype(dtype))
 
         def step(old, noise):
-            contexts = old.mean + noise @ old.chol.T
+            contexts = old.mean[None] + noise @ old.chol.T
             values = 5 + jnp.tanh(contexts[:, 1] / 4 - jnp.abs(contexts[:, 0]) / 8)
             alpha = alpha_proportion(values.mean(), kl_divergence(old, target), 1.6)
             new, update = update_context(
@@ -282,7 +282,7 @@ def test_calls_outside_of_jit_are_compiled_once_and_return_what_those_inside_do(
     traced, run_once = [], context_update._run
     monkeypatch.setattr(context_update, "_run", lambda *arguments: traced.append(1) or run_once(*arguments))
     old, target = Gaussian.from_std([0.0, 1.0], [1.0, 2.0]), Gaussian.from_std([1.0, 0.0], [0.1, 0.2])
-    contexts = old.mean + jnp.asarray(np.random.default_rng(0).normal(size=(20, 2)), jnp.float32)
+    contexts = old.mean[None] + jnp.asarray(np.random.default_rng(0).normal(size=(20, 2)), jnp.float32)
 
     def update(alpha):
         return update_context(old, target, contexts, -contexts[:, 0], jnp.ones(20, bool), alpha=alpha, max_kl=0.05)[0]

@@ -18,7 +18,7 @@ def gradient_inputs(moves_scale, case):
     rng = np.random.default_rng(1)
     old = Gaussian(jnp.array([2.0, 4.0]), jnp.array([[2.0, 0.0], [0.4, 1.5]]))
     whitened = rng.normal(size=(20, 2))
-    contexts = old.mean + jnp.asarray(whitened) @ old.chol.T
+    contexts = old.mean[None] + jnp.asarray(whitened) @ old.chol.T
     slope = whitened[:, 1] if not moves_scale else 0.5 * (whitened**2).sum(axis=1)
     values = 5 - 5 * whitened.mean(axis=0) @ whitened.T + 0.9 * jnp.asarray(slope)
     scale, shift = {"inside": (0.98, 0.05), "bound inside": (0.98, -0.05)}.get(case, (0.1, -2.0))

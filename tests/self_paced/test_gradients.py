@@ -41,7 +41,7 @@ def compiled(rule, direction, config=DEFAULT_CONFIG):
 def make_inputs(rule, active):
     rng = np.random.default_rng(1)
     old = Gaussian(jnp.array([2.0, 4.0]), jnp.array([[2.0, 0.0], [0.4, 1.5]]))
-    contexts = old.mean + jnp.asarray(rng.normal(size=(20, 2))) @ old.chol.T
+    contexts = old.mean[None] + jnp.asarray(rng.normal(size=(20, 2))) @ old.chol.T
     values = 5 + jnp.tanh(contexts[:, 0] - 2) + 0.1 * jnp.asarray(rng.normal(size=20))
     close = Gaussian(old.mean + 0.05, old.chol * 0.97)
     far = Gaussian(jnp.array([2.5, 0.5]), jnp.diag(jnp.array([0.2, 0.1])))

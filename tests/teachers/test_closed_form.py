@@ -1,28 +1,28 @@
 """The closed-form self-paced teacher: whose turn it is, the phases, the shape, the data it shares with the solved one."""
 
 import itertools
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from spjax.contexts import ContextSpace, kl_divergence
+from spjax.contexts import ContextSpace, Gaussian, kl_divergence
 from spjax.episodes import Episodes
 from spjax.self_paced import Mode
-from spjax.teachers.closed_form import SelfPacedGaussian
-from spjax.teachers.self_paced import SelfPaced
+from spjax.teachers import SPGL, SelfPaced
+from tests.teachers.checks import check
 
 SPACE = ContextSpace(("gate position", "gate width"), ("m", "m"), (-4.0, 0.5), (4.0, 8.0))
 SETTINGS = {
-    "target_mean": (2.5, 0.5),
-    "target_std": (0.004, 0.00375),
-    "initial_mean": (0.0, 4.25),
-    "initial_std": (2.0, 1.875),
+    "target": Gaussian.from_std((2.5, 0.5), (0.004, 0.00375)),
+    "initial": Gaussian.from_std((0.0, 4.25), (2.0, 1.875)),
     "buffer_size": 32,
     "warmup": 0,
+    "observation_size": 2,
 }
-TEACHER = SelfPacedGaussian(**SETTINGS)
+TEACHER = SPGL(**SETTINGS)
 
 
 def episodes(contexts, returns, mask):
@@ -48,7 +48,7 @@ def iterate(teacher, state, key, value, mask):
 
 def play(teacher, key, values, masks=None):
     """Runs one iteration for each value; returns the states and metrics."""
-    states, metrics = [teacher.init(jax.random.fold_in(key, 0), SPACE, 2)], []
+    states, metrics = [teacher.init(jax.random.fold_in(key, 0), SPACE)], []
     for number, value in enumerate(values):
         mask = jnp.ones(24, bool) if masks is None else masks[number]
         state, metric = iterate(teacher, states[-1], jax.random.fold_in(key, 1 + number), value, mask)
@@ -86,7 +86,7 @@ def test_the_curriculum_rewards_then_approaches_then_freezes_then_approaches(key
     kl = [float(kl_divergence(state.distribution, TEACHER.target)) for state in states]
     assert kl[4] < kl[3] < kl[2]
     assert kl[7] < kl[6]
-    assert all(np.isnan(float(metric.alpha)) for metric in metrics)
+    assert all(metric.alpha is None for metric in metrics)
     assert states[1].distribution.mean[0] > states[0].distribution.mean[0]  # where the values are higher
 
 
@@ -96,9 +96,9 @@ def test_a_step_never_exceeds_epsilon_and_the_shape_stays_the_target_s(key):
         used = float(kl_divergence(old.distribution, new.distribution))
         assert 0.04 < used <= 0.05
         assert float(metric.step_kl) == pytest.approx(used, rel=1e-3)
-        ratio = jnp.diagonal(new.distribution.chol) / jnp.array(TEACHER.target_std)
+        ratio = jnp.diagonal(new.distribution.chol) / TEACHER.target.std
         np.testing.assert_allclose(ratio[0], ratio[1], rtol=1e-5)
-        np.testing.assert_array_equal(metric.context_chol, new.distribution.chol.reshape(-1))
+        np.testing.assert_array_equal(metric.context_covariance, new.distribution.covariance.reshape(-1))
 
 
 def test_the_floor_holds_only_while_the_target_is_far(key):
@@ -110,15 +110,17 @@ def test_the_floor_holds_only_while_the_target_is_far(key):
 
 
 def test_the_initial_distribution_is_that_of_the_settings_where_it_is_a_multiple_of_the_target(key):
-    mine = TEACHER.init(jax.random.fold_in(key, 0), SPACE, 2).distribution
-    solved = SelfPaced(**SETTINGS).init(jax.random.fold_in(key, 1), SPACE, 2).distribution
+    mine = TEACHER.init(jax.random.fold_in(key, 0), SPACE).distribution
+    solved = SelfPaced(**SETTINGS).init(jax.random.fold_in(key, 1), SPACE).distribution
     np.testing.assert_array_equal(mine.mean, solved.mean)
     np.testing.assert_allclose(mine.chol, solved.chol, rtol=1e-5)
 
 
 def test_another_initial_shape_becomes_the_target_s_of_the_same_volume(key):
-    teacher = TEACHER.replace(initial_std=(0.5, 2.0), target_std=(0.1, 0.1))
-    np.testing.assert_allclose(teacher.initial.chol, np.eye(2), rtol=1e-5)
+    initial, target = Gaussian.from_std((0.0, 4.25), (0.5, 2.0)), Gaussian.from_std((2.5, 0.5), (0.1, 0.1))
+    start = TEACHER.replace(initial=initial, target=target).starts_at
+    np.testing.assert_array_equal(start.mean, initial.mean)
+    np.testing.assert_allclose(start.chol, np.eye(2), rtol=1e-5)
 
 
 def test_lanes_with_different_settings_equal_single_runs_and_never_recompile(key):
@@ -127,7 +129,7 @@ def test_lanes_with_different_settings_equal_single_runs_and_never_recompile(key
     traces = iterate._cache_size()
     play(TEACHER.replace(max_kl=0.03, performance_bound=2.0), key, [5.0])
     assert iterate._cache_size() == traces
-    state = TEACHER.init(jax.random.fold_in(key, 0), SPACE, 2)
+    state = TEACHER.init(jax.random.fold_in(key, 0), SPACE)
     lanes = jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), state)
     for number in range(2):
         one = jax.random.fold_in(key, 1 + number)
@@ -142,14 +144,20 @@ def test_lanes_with_different_settings_equal_single_runs_and_never_recompile(key
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"max_kl": -0.1}, "teacher.max_kl must be at least 0, got -0.1"),
+        ({"max_kl": 0.0}, "teacher.max_kl must be positive and finite, got 0.0"),
         ({"buffer_size": 0}, "teacher.buffer_size must be at least 1, got 0"),
-        ({"std_floor": (0.1,)}, "teacher.std_floor needs 2 finite values"),
-        ({"target_std": (0.1, 0.0)}, "teacher.target_std of gate width must be positive"),
-        ({"initial_mean": (9.0, 1.0)}, "teacher.initial_mean: gate position = 9 lies outside"),
+        ({"std_floor": (0.1,)}, "teacher.std_floor needs 2 values (gate position, gate width) or one for all, got 1"),
+        (
+            {"target": Gaussian(jnp.array([2.5, 0.5]), jnp.diag(jnp.array([0.1, 0.0])))},
+            "teacher.target.std must be positive and finite, got 0.0",
+        ),
+        (
+            {"initial": Gaussian.from_std((9.0, 1.0), (1.0, 1.0))},
+            "teacher.initial.mean: gate position = 9 lies outside its bounds [-4, 4] m",
+        ),
     ],
 )
 def test_wrong_settings_are_named(change, message):
-    TEACHER.check(SPACE)
-    with pytest.raises(ValueError, match=message):
-        TEACHER.replace(**change).check(SPACE)
+    check(TEACHER, SPACE)
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        check(TEACHER.replace(**change), SPACE)

@@ -4,19 +4,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import struct
 
+from spjax.agents.base import Slots
+from spjax.agents.episodic import CREPS
 from spjax.agents.step_based import SAC
 from spjax.agents.step_based.rollout import init_slots
 from spjax.contexts import ContextSpace, Gaussian, kl_divergence
+from spjax.envs.gate import Gate
 from spjax.self_paced.context_update import Mode
+from spjax.self_paced.schedules import Aim, Bound, Proportion, Schedule
 from spjax.teachers import Random, SelfPaced, Target
+from spjax.training.config import RunConfig
+from tests.agents.episodic import tasks
+from tests.agents.episodic.training import experiment, train
 from tests.probe import ConstantReward
 from tests.teachers.test_buffer import episodes
 
 SPACE = ContextSpace(("gate position", "gate width"), ("m", "m"), (-4.0, 0.5), (4.0, 8.0))
 TEACHER = SelfPaced(
-    target_mean=(2.5, 0.5), target_std=(0.1, 0.1), initial_mean=(0.0, 4.25), initial_std=(2.0, 1.875), buffer_size=32,
-    warmup=0, offset=3,
+    initial=Gaussian.from_std((0.0, 4.25), (2.0, 1.875)), target=Gaussian.from_std((2.5, 0.5), (0.1, 0.1)),
+    schedule=Proportion(offset=2), buffer_size=32, warmup=0, observation_size=2,
 )  # fmt: skip
 
 
@@ -37,7 +45,7 @@ def contexts_of(state, key, count=24):
 
 def play(update, teacher, key, values, returns=None, mask=None):
     """Runs one update for each value; returns the states and metrics."""
-    state = teacher.init(jax.random.fold_in(key, 0), SPACE, 2)
+    state = teacher.init(jax.random.fold_in(key, 0), SPACE)
     states, metrics = [state], []
     for number, value in enumerate(values):
         contexts = contexts_of(state, jax.random.fold_in(key, 1 + number))
@@ -49,7 +57,7 @@ def play(update, teacher, key, values, returns=None, mask=None):
     return states, metrics
 
 
-def test_alpha_is_zero_in_the_updates_before_k_alpha_and_then_follows_the_rule(update, key):
+def test_alpha_is_zero_in_k_alpha_updates_and_then_follows_the_rule(update, key):
     states, metrics = play(update, TEACHER, key, [5.0] * 5)
     alphas = [float(m.alpha) for m in metrics]
     assert alphas[:2] == [0.0, 0.0]
@@ -92,12 +100,12 @@ def test_negative_returns_never_push_away_from_the_target(update, key):
 
 
 def test_the_bound_rule_rewards_then_approaches_then_freezes_then_approaches(key):
-    teacher = TEACHER.replace(schedule="bound", performance_bound=3.5)
+    teacher = TEACHER.replace(schedule=Bound(3.5))
     step = jax.jit(
         lambda t, s, k, c, v: t.update(s, k, episodes(jnp.zeros(24), jnp.ones(24, bool)).replace(
             context=c, first_observation=c), lambda o: v + 0.1 * o[:, 0])
     )  # fmt: skip
-    state, states, modes = teacher.init(jax.random.fold_in(key, 0), SPACE, 2), [], []
+    state, states, modes = teacher.init(jax.random.fold_in(key, 0), SPACE), [], []
     for number, value in enumerate((1.0, 4.5, 2.0, 4.5)):
         states.append(state)
         contexts = contexts_of(state, jax.random.fold_in(key, number + 1))
@@ -114,7 +122,7 @@ def test_the_bound_rule_rewards_then_approaches_then_freezes_then_approaches(key
 
 
 def test_the_floor_holds_only_while_the_target_is_far(update, key):
-    far = TEACHER.replace(std_floor=(1.9, 1.8), floor_kl=0.0, offset=0)
+    far = TEACHER.replace(std_floor=(1.9, 1.8), floor_kl=0.0, schedule=Proportion(offset=0))
     states, _ = play(update, far, key, [5.0] * 6)
     assert (jnp.diagonal(states[-1].distribution.chol) >= jnp.array([1.9, 1.8]) * (1 - 1e-6)).all()
     near = far.replace(floor_kl=1e9)
@@ -133,7 +141,7 @@ def test_a_step_never_exceeds_epsilon_in_the_published_direction(update, key):
 
 def test_sampled_contexts_stay_inside_the_bounds(key):
     far = Gaussian.from_std([4.0, 0.5], [3.0, 3.0])
-    state = TEACHER.init(key, SPACE, 2).replace(distribution=far)
+    state = TEACHER.init(key, SPACE).replace(distribution=far)
     contexts = contexts_of(state, jax.random.fold_in(key, 1), 500)
     assert (contexts >= jnp.array(SPACE.lower)).all()
     assert (contexts <= jnp.array(SPACE.upper)).all()
@@ -142,7 +150,7 @@ def test_sampled_contexts_stay_inside_the_bounds(key):
 
 def test_default_draws_from_the_target_and_random_over_the_bounds(key):
     keys = jax.random.split(jax.random.fold_in(key, 0), 2000)
-    target = jax.vmap(lambda k: Target((2.5, 4.0), (0.1, 0.2)).sample(None, k, SPACE))(keys)
+    target = jax.vmap(lambda k: Target(target=Gaussian.from_std((2.5, 4.0), (0.1, 0.2))).sample(None, k, SPACE))(keys)
     np.testing.assert_allclose(target.mean(0), [2.5, 4.0], atol=0.02)
     np.testing.assert_allclose(target.std(0), [0.1, 0.2], rtol=0.06)
     uniform = jax.vmap(lambda k: Random().sample(None, k, SPACE))(jax.random.split(jax.random.fold_in(key, 1), 2000))
@@ -158,9 +166,9 @@ def test_with_sac_the_bound_is_compared_with_returns_and_not_with_the_soft_value
         learning_rate=3e-3, target_entropy=0.69,
     )  # fmt: skip
     teacher = SelfPaced(
-        target_mean=(0.5,), target_std=(0.05,), initial_mean=(0.0,), initial_std=(0.5,), schedule="bound", warmup=0,
-        buffer_size=64, performance_bound=1.1,
-    )  # fmt: skip
+        initial=Gaussian.from_std((0.0,), (0.5,)), target=Gaussian.from_std((0.5,), (0.05,)), schedule=Bound(1.1),
+        warmup=0, buffer_size=64,
+    ).bound_to(env)  # fmt: skip
     space = env.context_space
 
     def assign(key, last):
@@ -170,15 +178,80 @@ def test_with_sac_the_bound_is_compared_with_returns_and_not_with_the_soft_value
         state = agent.init(jax.random.fold_in(key, 0), env)
         slots = init_slots(env, jax.random.fold_in(key, 1), 4, assign, ())
         for number in range(6):
-            state, slots, episodes, _ = agent.iterate(state, env, jax.random.fold_in(key, 2 + number), slots, assign)
+            world = Slots(env, slots, assign)
+            state, world, episodes, _ = agent.iterate(state, world, jax.random.fold_in(key, 2 + number))
+            slots = world.slots
         return state, episodes
 
     state, episodes = jax.jit(train)()
     modes, keys = {}, jax.random.split(jax.random.fold_in(key, 9), 4)
     for source, (key_init, key_update) in zip(("critic", "return"), keys.reshape(2, 2), strict=True):
         chosen = teacher.replace(value_source=source)
-        start = chosen.init(key_init, space, 2)
+        start = chosen.init(key_init, space)
         _, metrics = chosen.update(start, key_update, episodes, lambda observation: agent.value(state, observation))
         modes[source] = Mode(int(metrics.mode))
     np.testing.assert_array_equal(episodes.discounted_return[episodes.mask], 1.0)
     assert modes == {"critic": Mode.TARGET, "return": Mode.REWARD}
+
+
+def test_one_floor_for_all_dimensions_is_the_same_floor_for_each(update, key):
+    far = TEACHER.replace(floor_kl=0.0, schedule=Proportion(offset=0))
+    one, each = (play(update, far.replace(std_floor=floor), key, [5.0] * 6)[0][-1] for floor in (1.8, (1.8, 1.8)))
+    assert (jnp.diagonal(one.distribution.chol) >= 1.8 * (1 - 1e-6)).all()
+    jax.tree.map(np.testing.assert_array_equal, one.distribution, each.distribution)
+
+
+@struct.dataclass
+class Nothing(Schedule):
+    """Says nothing, ever."""
+
+    def aim(self, evidence):
+        return Aim()
+
+
+def test_a_schedule_that_says_neither_alpha_nor_a_bound_keeps_the_distribution_bit_for_bit(update, key):
+    states, metrics = play(update, TEACHER.replace(schedule=Nothing()), key, [5.0] * 3)
+    for state in states[1:]:
+        jax.tree.map(np.testing.assert_array_equal, state.distribution, states[0].distribution)
+    assert [float(metric.step_kl) for metric in metrics] == [0.0] * 3
+
+
+@struct.dataclass
+class Slope(Schedule):
+    """Raises alpha with every update."""
+
+    slope: float = 0.1
+
+    def aim(self, evidence):
+        return Aim(alpha=self.slope * evidence.update)
+
+
+def test_a_schedule_of_ones_own_sees_the_number_of_the_update_from_one_on(update, key):
+    nobody, everyone = jnp.zeros(24, bool), jnp.ones(24, bool)
+    teacher = TEACHER.replace(schedule=Slope())
+    _, metrics = play(update, teacher, key, [5.0] * 3, mask=[everyone, nobody, everyone])
+    np.testing.assert_allclose([float(metrics[n].alpha) for n in (0, 2)], [0.1, 0.2], rtol=1e-6)
+
+
+def test_with_creps_the_curriculum_follows_the_returns_to_the_target(key):
+    """A pair of a step-free learner and the curriculum of step-based ones; the contexts' values are their rewards."""
+    teacher = SelfPaced(value_source="return", warmup=0, max_kl=0.3, buffer_size=30, schedule=Proportion(0.5, 5))
+    setup = experiment(
+        tasks.Aim(), CREPS(max_kl=0.3, num_samples=30, buffer_size=4, mean_features_of="buffer"), teacher
+    )
+    _, states, metrics = train(setup, key, 40)
+    contexts = jax.tree.map(lambda leaf: leaf[-1], states.teacher_state.distribution)
+    np.testing.assert_allclose(contexts.mean, [2.0], atol=0.1)
+    np.testing.assert_allclose(contexts.std, [0.1], rtol=0.3)
+    np.testing.assert_array_equal(metrics.teacher.alpha[:5], 0.0)
+    assert (metrics.teacher.alpha[5:] > 0).all()
+    assert float(metrics.teacher.kl_to_target[0]) > 100 > 1 > float(metrics.teacher.kl_to_target[-1])
+    assert (metrics.teacher.step_kl <= 0.3 * (1 + 1e-3)).all()
+    assert float(metrics.discounted_return[-5:].mean()) > 8
+
+
+def test_with_creps_a_critic_is_not_to_be_had():
+    message = "^the agent 'c-reps' has no state value; set teacher.value_source to return$"
+    with pytest.raises(ValueError, match=message):
+        RunConfig(Gate(), CREPS(), SelfPaced()).check()
+    RunConfig(Gate(), CREPS(), SelfPaced(value_source="return")).check()

@@ -54,7 +54,7 @@ ALL_CURRICULA = (
     Curriculum("random", None, "Random"),
     Curriculum("default", None, "Default"),
     Curriculum("default", None, "Default*", starred=True),
-    Curriculum("self-paced-gaussian", None, "SPGL", in_paper=False),
+    Curriculum("spgl", None, "SPGL", in_paper=False),
 )
 CURRICULA = tuple(curriculum for curriculum in ALL_CURRICULA if not curriculum.starred)
 

@@ -38,11 +38,11 @@ class EpisodicMethod(NamedTuple):
 
 
 METHODS = (
-    EpisodicMethod("sprl", "self-paced", "SPRL"),
-    EpisodicMethod("creps", "default", "C-REPS"),
-    EpisodicMethod("cma-es", "default", "CMA-ES"),
-    EpisodicMethod("creps", "goal-gan", "GoalGAN"),
-    EpisodicMethod("creps", "sagg-riac", "SAGG-RIAC"),
+    EpisodicMethod("sprl", "self-paced-joint", "SPRL"),
+    EpisodicMethod("c-reps", "default", "C-REPS"),
+    EpisodicMethod("cma-es", "target-mean", "CMA-ES"),
+    EpisodicMethod("c-reps", "goal-gan-episodic", "GoalGAN"),
+    EpisodicMethod("c-reps", "sagg-riac", "SAGG-RIAC"),
 )
 
 
@@ -171,13 +171,13 @@ def context_distribution(run: Run, iteration: int) -> tuple[Float[np.ndarray, " 
     Raises:
         ValueError: the run has no such iteration, or no such distribution.
     """
-    if "teacher.covariance" not in run.metrics.column_names:
+    columns = ["lane", "iteration", "teacher.context_mean", "teacher.context_covariance"]
+    if not {*columns} <= {*run.metrics.column_names}:
         raise ValueError(f"{run.path} has no context distribution that moves")
-    rows = run.metrics.select(["lane", "iteration", "teacher.mean", "teacher.covariance"]).to_pylist()
-    for row in rows:
+    for row in run.metrics.select(columns).to_pylist():
         if row["lane"] == 0 and row["iteration"] == iteration:
-            mean = np.array(row["teacher.mean"])
-            return mean, np.reshape(row["teacher.covariance"], (mean.size, mean.size))
+            mean = np.array(row["teacher.context_mean"])
+            return mean, np.reshape(row["teacher.context_covariance"], (mean.size, mean.size))
     raise ValueError(f"{run.path} has no iteration {iteration}")
 
 

@@ -21,7 +21,7 @@ def trade_off_figure(sweeps: Mapping[str, Sequence[Record]]) -> Figure:
     iteration.
 
     Args:
-        sweeps: swept setting, which is positive -> the records of the sweep, of both metrics.
+        sweeps: swept setting, which is zero or positive -> the records of the sweep, of both metrics.
     """
     figure = Figure(figsize=(5.2 * len(sweeps), 4.0), layout="constrained")
     row = figure.subplots(1, len(sweeps), squeeze=False)[0]
@@ -43,8 +43,12 @@ def _draw_sweep(axes: Axes, name: str, records: Sequence[Record]) -> None:
             (value,) = _values(name, [record])
             place = right.get_xaxis_transform()
             right.text(value, 0.95, str(record["never_reached"]), transform=place, ha="center", fontsize=9, color=BAD)
-    axes.set_xscale("log")
-    axes.set_xticks(_values(name, returns), [setting_text(record["settings"][name]) for record in returns])
+    places = _values(name, returns)
+    if places.min() > 0:
+        axes.set_xscale("log")
+    else:
+        axes.set_xscale("symlog", linthresh=places[places > 0].min(), linscale=0.5)
+    axes.set_xticks(places, [setting_text(record["settings"][name]) for record in returns])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel(symbol(name))
     for each in (axes, right):

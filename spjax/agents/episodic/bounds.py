@@ -6,6 +6,7 @@ too far outside to be mapped. pycma 4.5 has narrower margins, max(1, |bound|) / 
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 Bounds = tuple[float, ...]
@@ -26,17 +27,19 @@ def into_bounds(point: Float[Array, "*N D"], lower: Bounds, upper: Bounds) -> Fl
     centre = np.where(boxed, low_turn + 0.5 * np.where(boxed, high_turn - low_turn, 0.0), 0.0)
 
     def constant(values: np.ndarray) -> Array:
-        return jnp.asarray(values, point.dtype)
+        return lax.broadcast_to_rank(jnp.asarray(values, point.dtype), point.ndim)
 
     turns = jnp.where(boxed, jnp.floor((point - constant(centre)) / constant(period) + 0.5), 0.0)
     point = point - turns * constant(period)
-    point = jnp.where(point > high_turn, constant(2 * high_turn) - point, point)
-    point = jnp.where(point < low_turn, constant(2 * low_turn) - point, point)
+    point = jnp.where(point > constant(high_turn), constant(2 * high_turn) - point, point)
+    point = jnp.where(point < constant(low_turn), constant(2 * low_turn) - point, point)
     from_low, from_high = point - constant(low_turn), constant(high_turn) - point
     point = jnp.where(
-        point < low + low_margin,
+        point < constant(low + low_margin),
         constant(low) + from_low**2 / constant(4 * low_margin),
-        jnp.where(point > high - high_margin, constant(high) - from_high**2 / constant(4 * high_margin), point),
+        jnp.where(
+            point > constant(high - high_margin), constant(high) - from_high**2 / constant(4 * high_margin), point
+        ),
     )
     return jnp.clip(point, constant(low), constant(high))  # where rounding lost the period
 

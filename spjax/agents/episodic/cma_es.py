@@ -31,6 +31,7 @@ from spjax.catalogue import part
 from spjax.contexts import ContextDistribution
 from spjax.envs.episodic import EpisodicTask
 from spjax.episodes import Episodes
+from spjax.promotion import lenient
 from spjax.settings import setting
 
 LEAST_STD, LARGEST_STD = 1e-6, 1e9  # initial step sizes
@@ -87,7 +88,8 @@ class CMAES(Episodic):
     ) -> CMAESState:
         """Returns the state before the first generation: mean 0, covariance sigma_0^2 I."""
         strategy, params = self._strategy(task)
-        search = strategy.init(key, jnp.zeros(task.parameter_size), params)
+        with lenient():
+            search = strategy.init(key, jnp.zeros(task.parameter_size), params)
         return jax.tree.map(_strongly_typed, CMAESState(search))
 
     def iterate(
@@ -97,12 +99,16 @@ class CMAES(Episodic):
         task = world.task
         key_ask, key_contexts, key_task, key_tell = jax.random.split(key, 4)
         strategy, params = self._strategy(task)
-        population, search = strategy.ask(key_ask, state.search, params)
+        with lenient():
+            population, search = strategy.ask(key_ask, state.search, params)
+
         thetas = into_bounds(population, task.parameter_lower, task.parameter_upper)
         contexts, tickets = world.batch(key_contexts, len(thetas))
         outcome = jax.vmap(task.rollout)(jax.random.split(key_task, len(thetas)), thetas, contexts)
         cost = jnp.where(jnp.isfinite(outcome.reward), -outcome.reward, jnp.inf)
-        new, _ = strategy.tell(key_tell, population, cost, search, params)
+        with lenient():
+            new, _ = strategy.tell(key_tell, population, cost, search, params)
+
         metrics = CMAESMetrics(
             best_reward=-cost.min(),
             std=search.std,
@@ -116,7 +122,9 @@ class CMAES(Episodic):
     ) -> Float[Array, "M D"]:
         """Returns draws of the search distribution, the same in every context, mapped into the bounds."""
         strategy, params = _cma_es(max(len(contexts), LEAST_POPULATION), task.parameter_size)
-        population, _ = strategy.ask(key, state.search, params)
+        with lenient():
+            population, _ = strategy.ask(key, state.search, params)
+
         return into_bounds(population[: len(contexts)], task.parameter_lower, task.parameter_upper)
 
     def _strategy(self, task: EpisodicTask) -> tuple[Any, Any]:
@@ -136,7 +144,7 @@ def _cma_es(population_size: int, num_parameters: int) -> tuple[Any, Any]:
     """Returns evosax's strategy, always the same object, by which its compiled functions are found again, and its constants."""
     from evosax.algorithms import CMA_ES  # an optional extra
 
-    with jax.ensure_compile_time_eval():
+    with jax.ensure_compile_time_eval(), lenient():
         strategy = CMA_ES(population_size, np.zeros(num_parameters, np.float32), fitness_shaping_fn=_weights_in_order)
         return strategy, jax.device_get(strategy.default_params)  # on the host: it may be traced for other devices next
 

@@ -104,16 +104,16 @@ def _derivatives(problem: Problem, state: _State) -> tuple[Float[Array, " F"], F
     """Returns gradient and Hessian, in chi, of the dual with the temperatures minimised out."""
     rows, features = state.rows, problem.features
     size = features.shape[0]
-    exponents = problem.offsets + problem.signs[:, None] * state.values
+    exponents = problem.offsets + problem.signs[:, None] * state.values[None]
     centred = rows.weights * (exponents - rows.mean[:, None])
     curvature = (rows.weights / rows.temperatures[:, None]).sum(axis=0)
-    gram = features @ jnp.concatenate([curvature * features, rows.weights, centred]).T
+    gram = features @ jnp.concatenate([curvature[None] * features, rows.weights, centred]).T
     means, covariances = jnp.split(gram[:, size:], 2, axis=1)  # of the features, and of them with the exponents
     varies = rows.interior & (rows.variance > 0)
     along = jnp.where(varies, 1.0 / jnp.where(varies, rows.variance, 1.0), 0.0)
     gradient = problem.linear + means @ problem.signs + 2 * problem.ridge * state.chi
-    hessian = gram[:, :size] - (means / rows.temperatures) @ means.T
-    hessian -= (along / rows.temperatures * covariances) @ covariances.T
+    hessian = gram[:, :size] - (means / rows.temperatures[None]) @ means.T
+    hessian -= ((along / rows.temperatures)[None] * covariances) @ covariances.T
     return gradient, hessian + 2 * problem.ridge * jnp.eye(size, dtype=gradient.dtype)
 
 
@@ -158,7 +158,7 @@ def _optimal_rows(
     high: Float[Array, " K"],
     start: Float[Array, " K"],
 ) -> Rows:
-    exponents = problem.offsets + problem.signs[:, None] * values
+    exponents = problem.offsets + problem.signs[:, None] * values[None]
     top = exponents.max(axis=1)
     relative = exponents - top[:, None]
     found = jax.vmap(optimal_temperature, in_axes=(0, 0, 0, 0, None))(relative, low, high, start, problem.max_kl)

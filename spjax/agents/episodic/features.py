@@ -62,8 +62,11 @@ class RadialBasis(Features):
 
     def __call__(self, contexts: Float[Array, "N dim"]) -> Float[Array, "N F"]:
         """Returns the bumps and the constant, last."""
-        offsets = contexts[:, None] - jnp.asarray(self.centres, contexts.dtype)
-        bumps = jax.nn.softmax(-(jnp.asarray(self.inverse_widths, contexts.dtype) * offsets**2).sum(axis=-1), axis=-1)
+        centres = jnp.asarray(self.centres, contexts.dtype)
+        inverse_widths = jnp.asarray(self.inverse_widths, contexts.dtype)
+
+        offsets = contexts[:, None] - centres[None]  # [N, centre, dim]
+        bumps = jax.nn.softmax(-(inverse_widths[None, None] * offsets**2).sum(axis=-1), axis=-1)
         return jnp.concatenate([bumps, jnp.ones_like(bumps[:, :1])], axis=1)
 
 

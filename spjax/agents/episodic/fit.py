@@ -90,16 +90,13 @@ def fit(parts: Sequence[Part], max_kl: ArrayLike) -> tuple[list[LinearGaussian],
 
     max_kl = jnp.asarray(max_kl, olds[0].chol.dtype)
     eta, kl = _smallest_multiplier(divergence, max_kl)
-    moved = (kl <= max_kl) & (max_kl > 0)
+    moved = (kl <= max_kl) & (max_kl > 0)  # False for NaN, which data that are not finite lead to
 
     # back from the coordinates in which the old policy is N(0, I)
     news, kls = [], []
     for old, one in zip(olds, statistics, strict=True):
         shift, factor, part_kl = _solution(one, eta)
-        new = LinearGaussian(gain=old.gain + old.chol @ shift.T, chol=old.chol @ factor)
-        for leaf in (new.gain, new.chol):
-            moved &= jnp.isfinite(leaf).all()
-        news.append(new)
+        news.append(LinearGaussian(gain=old.gain + old.chol @ shift.T, chol=old.chol @ factor))
         kls.append(part_kl)
 
     news = [jax.tree.map(lambda a, b: jnp.where(moved, a, b), new, old) for new, old in zip(news, olds, strict=True)]

@@ -15,6 +15,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
+from spjax.promotion import lenient
+
 BETA_1, BETA_2 = 0.9, 0.999
 
 EpsilonPlace = Literal["after-correction", "before-correction"]
@@ -29,7 +31,7 @@ def adam(epsilon: float, place: EpsilonPlace = "after-correction") -> optax.Grad
     """
     of_optax = optax.scale_by_adam(BETA_1, BETA_2, epsilon)
     if place == "after-correction":
-        return of_optax
+        return optax.GradientTransformation(of_optax.init, lenient()(of_optax.update))
 
     def update(
         gradient: Float[Array, " n"], state: Any, params: None = None
@@ -38,7 +40,8 @@ def adam(epsilon: float, place: EpsilonPlace = "after-correction") -> optax.Grad
         mean = BETA_1 * state.mu + (1 - BETA_1) * gradient
         square = BETA_2 * state.nu + (1 - BETA_2) * gradient**2
 
-        correction = jnp.sqrt(1 - BETA_2**count) / (1 - BETA_1**count)
+        steps = count.astype(gradient.dtype)
+        correction = jnp.sqrt(1 - BETA_2**steps) / (1 - BETA_1**steps)
         direction = correction * mean / (jnp.sqrt(square) + epsilon)
         return direction, optax.ScaleByAdamState(count, mean, square)
 

@@ -21,6 +21,7 @@ from spjax.agents.step_based.rollout import init_slots, rollout
 from spjax.contexts import ContextDistribution
 from spjax.envs.base import Env
 from spjax.episodes import Attempt
+from spjax.promotion import lenient
 
 NUM_OBSERVATIONS = 2800
 LEAST_EPISODES = 20
@@ -53,7 +54,9 @@ def hold_position(
 
     def minibatch_step(carry: tuple[Params, Any], observation: Array) -> tuple[tuple[Params, Any], None]:
         policy, optimiser = carry
-        updates, optimiser = adam.update(jax.grad(loss)(policy, observation), optimiser)
+        gradient = jax.grad(loss)(policy, observation)
+        with lenient():
+            updates, optimiser = adam.update(gradient, optimiser)
         return (optax.apply_updates(policy, updates), optimiser), None
 
     def epoch(carry: tuple[Params, Any], epoch_key: Array) -> tuple[tuple[Params, Any], None]:

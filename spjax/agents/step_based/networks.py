@@ -6,6 +6,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 Params = Any
@@ -125,7 +126,10 @@ def gaussian_log_prob(
     mean: Float[Array, "*batch action"], log_std: Float[Array, " action"], action: Float[Array, "*batch action"]
 ) -> Float[Array, "*batch"]:
     """Returns the log density of unclipped actions under a diagonal Gaussian, in nats."""
-    scaled = (action - mean) * jnp.exp(-log_std)
+    inverse_std = lax.broadcast_to_rank(jnp.exp(-log_std), mean.ndim)
+    log_std = lax.broadcast_to_rank(log_std, mean.ndim)
+
+    scaled = (action - mean) * inverse_std
     return (-0.5 * scaled**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)).sum(-1)
 
 
@@ -133,7 +137,8 @@ def gaussian_sample(
     key: Array, mean: Float[Array, "*batch action"], log_std: Float[Array, " action"]
 ) -> Float[Array, "*batch action"]:
     """Returns one unclipped action for each mean."""
-    return mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape, mean.dtype)
+    std = lax.broadcast_to_rank(jnp.exp(log_std), mean.ndim)
+    return mean + std * jax.random.normal(key, mean.shape, mean.dtype)
 
 
 def check_hidden(hidden: Sequence[int]) -> None:

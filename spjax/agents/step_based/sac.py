@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from flax import struct
+from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
@@ -172,8 +173,9 @@ class SAC(StepBased):
             params=unravel(learner.params), target=learner.target, optimiser=learner.optimiser, replay=replay
         )
         updates = ready.sum() * self.updates_per_step
+        sums = {f.name: getattr(losses, f.name).sum() for f in dataclasses.fields(losses)}
         metrics = SACMetrics(
-            **{f.name: getattr(losses, f.name).sum() / jnp.maximum(updates, 1) for f in dataclasses.fields(losses)},
+            **{name: total / jnp.maximum(updates, 1).astype(total.dtype) for name, total in sums.items()},
             temperature=jnp.exp(state.params["log_temperature"]),
             num_updates=updates,
             num_failed=failed.sum(),
@@ -362,5 +364,7 @@ def _blank(env: Env) -> Rows:
 
 def _to_box(env: Env, action: Float[Array, "*batch action"]) -> Float[Array, "*batch action"]:
     """Returns an action in [-1, 1] in the env's units."""
-    lower, upper = jnp.asarray(env.action_lower), jnp.asarray(env.action_upper)
+    lower, upper = (
+        lax.broadcast_to_rank(jnp.asarray(bound), action.ndim) for bound in (env.action_lower, env.action_upper)
+    )
     return lower + 0.5 * (action + 1) * (upper - lower)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 
@@ -122,7 +123,7 @@ class TRPO(OnPolicy):
         def shorten(carry: tuple[Array, PolicyStep]) -> tuple[Array, PolicyStep]:
             _, step = carry
             halvings = step.halvings + 1
-            candidate = start + 0.5**halvings * full_step
+            candidate = start + 0.5 ** halvings.astype(start.dtype) * full_step
             surrogate, kl = surrogate_and_kl(candidate)
 
             accepted = (kl <= self.kl_tolerance * self.max_kl) & (surrogate >= before)
@@ -158,7 +159,7 @@ class TRPO(OnPolicy):
             mean_part, log_std_part = push(vector)  # J v
 
             # M: of a mean 1 / sigma^2, of a log sigma 2
-            mean_metric = mean_part * jnp.exp(-2 * log_std) / observation.shape[0]
+            mean_metric = mean_part * jnp.exp(-2 * log_std)[None] / observation.shape[0]
             (out,) = pull((mean_metric, 2 * log_std_part))
             return out + self.cg_damping * vector
 
@@ -227,10 +228,11 @@ def gaussian_kl(
 ) -> Float[Array, "*batch"]:
     """Returns KL(old || new) of diagonal Gaussians in nats."""
     log_ratio = old_log_std - log_std
-    shift = (old_mean - mean) * jnp.exp(-log_std)
+    shift = (old_mean - mean) * lax.broadcast_to_rank(jnp.exp(-log_std), mean.ndim)
 
     # r^2 - 1 - log r^2, r the ratio of the standard deviations, without cancellation near r = 1
     spread = jnp.expm1(2 * log_ratio) - 2 * log_ratio
+    spread = lax.broadcast_to_rank(spread, mean.ndim)
     return (0.5 * spread + 0.5 * shift**2).sum(-1)
 
 

@@ -102,12 +102,12 @@ def partition(
     """
     seeds = _seed(draws, rows, mask)
     present = _present(seeds.shape[0])[:, :, None]
-    components = jnp.arange(seeds.shape[0])[:, None]
+    components = jnp.arange(seeds.shape[0])[None, :, None]
 
     def assign(centres: Float[Array, "model component dim"]) -> Float[Array, "model component row"]:
-        distance = ((rows - centres[:, :, None]) ** 2).sum(-1)
+        distance = ((rows[None, None] - centres[:, :, None]) ** 2).sum(-1)
         nearest = jnp.argmin(jnp.where(present, distance, jnp.inf), axis=1, keepdims=True)
-        return ((nearest == components) & mask).astype(rows.dtype)
+        return ((nearest == components) & mask[None, None]).astype(rows.dtype)
 
     def lloyd_round(carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         count, _, centres, members = carry
@@ -142,7 +142,7 @@ def _maximise_likelihood(
 ) -> Fit:
     count = jnp.maximum(mask.sum(), 1).astype(rows.dtype)
     centre = jnp.where(mask[:, None], rows, 0).sum(0) / count
-    rows = jnp.where(mask[:, None], rows - centre, 0)
+    rows = jnp.where(mask[:, None], rows - centre[None], 0)
     present = _present(responsibilities.shape[1])
     moments = _Moments.of(rows, count)
 
@@ -169,9 +169,9 @@ def _maximise_likelihood(
     dim = rows.shape[1]
     parameters = present.sum(1) * (1 + dim + dim * (dim + 1) // 2) - 1
     return Fit(
-        mixture=dataclasses.replace(fit.mixture, means=fit.mixture.means + centre),
+        mixture=dataclasses.replace(fit.mixture, means=fit.mixture.means + centre[None, None]),
         log_likelihood=log_likelihood / count,
-        aic=2 * parameters - 2 * log_likelihood,
+        aic=2 * parameters.astype(rows.dtype) - 2 * log_likelihood,
         iterations=fit.iterations,
     )
 
@@ -201,7 +201,7 @@ def _expectation(
     """Returns the log densities of the rows under each model, and the responsibilities of the components for them."""
 
     def log_joint(weight: Array, mean: Array, chol: Array) -> Float[Array, " row"]:
-        whitened = solve_lower(chol, (rows - mean).T)
+        whitened = solve_lower(chol, (rows - mean[None]).T)
         return jnp.log(weight) - jnp.log(jnp.diagonal(chol)).sum() - 0.5 * (whitened**2).sum(0)
 
     joint = jax.vmap(jax.vmap(log_joint))(mixture.weights, mixture.means, mixture.chols)
@@ -221,7 +221,7 @@ def _maximisation(
     sizes = sums[..., :1] + 10 * jnp.finfo(sums.dtype).eps
     means = sums[..., 1 : 1 + dim] / sizes
     second = (sums[..., 1 + dim :] / sizes).reshape(*means.shape, dim)
-    covariances = second - means[..., :, None] * means[..., None, :] + moments.ridge
+    covariances = second - means[..., :, None] * means[..., None, :] + moments.ridge[None, None]
     chols, _ = jax.vmap(jax.vmap(cholesky))(covariances)  # positive definite thanks to the ridge
     weights = jnp.where(present, sizes.squeeze(-1), 0) / moments.count
     return Mixture(weights=weights / weights.sum(1, keepdims=True), means=means, chols=chols)
@@ -233,16 +233,16 @@ def _seed(
     """Returns the centres that k-means++ picks, one after another, each the best of several candidates."""
 
     def squared_distance(centres: Float[Array, "candidate dim"]) -> Float[Array, "candidate row"]:
-        return jnp.where(mask, ((rows - centres[:, None]) ** 2).sum(-1), 0)
+        return jnp.where(mask, ((rows[None] - centres[:, None]) ** 2).sum(-1), 0)
 
     def pick(chances: Float[Array, " row"], draws: Float[Array, " candidate"]) -> Float[Array, "candidate dim"]:
         cumulative = jnp.cumsum(chances)
-        return rows[jnp.argmax(cumulative > draws[:, None] * cumulative[-1], axis=1)]
+        return rows[jnp.argmax(cumulative[None] > draws[:, None] * cumulative[-1], axis=1)]
 
     def add_centre(nearest: Float[Array, " row"], draws: Array) -> tuple[Float[Array, " row"], Float[Array, " dim"]]:
         anywhere = mask.astype(rows.dtype)  # all rows coincide with a centre
         candidates = pick(jnp.where(nearest.any(), nearest, anywhere), draws)
-        distance = jnp.minimum(nearest, squared_distance(candidates))
+        distance = jnp.minimum(nearest[None], squared_distance(candidates))
         best = jnp.argmin(distance.sum(1))
         return distance[best], candidates[best]
 
@@ -254,4 +254,4 @@ def _seed(
 def _present(max_components: int) -> Bool[Array, "model component"]:
     """Returns which components the models with 2, 3, ... of them have."""
     components = jnp.arange(max_components)
-    return components <= components[1:, None]
+    return components[None] <= components[1:, None]

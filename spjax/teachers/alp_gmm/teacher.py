@@ -92,8 +92,9 @@ class ALPGMM(Teacher):
         due = state.episodes // self.num_rollouts > before
         newest = _age(self.window_capacity, state.episodes) < self.num_rollouts
         fit = refit_where_due(key, state.fit, state.window, newest, due)
-        state = dataclasses.replace(state, fit=fit, fits=state.fits + due)
-        return state, _metrics(state, Maybe.where(count > 0, total / jnp.maximum(count, 1)))
+        state = dataclasses.replace(state, fit=fit, fits=state.fits + due.astype(jnp.int32))
+        mean = total / jnp.maximum(count, 1).astype(total.dtype)
+        return state, _metrics(state, Maybe.where(count > 0, mean))
 
     def check(self, space: ContextSpace) -> None:
         """Checks how the capacities go together."""

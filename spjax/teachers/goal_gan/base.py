@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from spjax.contexts import ContextSpace
@@ -54,7 +55,8 @@ class GANTeacher(Teacher):
         self, key: Array, space: ContextSpace, contexts: Float[Array, "*batch dim"]
     ) -> Float[Array, "*batch dim"]:
         """Returns the contexts with noise added, clipped to the bounds."""
-        return space.clip(contexts + self.noise * width(space) * jax.random.normal(key, contexts.shape))
+        noise = lax.broadcast_to_rank(self.noise * width(space), contexts.ndim)
+        return space.clip(contexts + noise * jax.random.normal(key, contexts.shape))
 
     def _pretrain(
         self, networks: GANState, key: Array, space: ContextSpace, contexts: Float[Array, "row dim"]
@@ -112,12 +114,14 @@ def remember(labelled: Labelled, successes: Successes, space: ContextSpace, foun
 
 def scale(space: ContextSpace, context: Float[Array, "*batch dim"]) -> Float[Array, "*batch dim"]:
     """Returns contexts in the units of the GAN: the bounds become -0.5 and 0.5."""
-    return (context - _centre(space)) / width(space)
+    centre = lax.broadcast_to_rank(_centre(space), context.ndim)
+    return (context - centre) / lax.broadcast_to_rank(width(space), context.ndim)
 
 
 def unscale(space: ContextSpace, scaled: Float[Array, "*batch dim"]) -> Float[Array, "*batch dim"]:
     """Returns contexts in their own units; inverse of `scale`."""
-    return _centre(space) + scaled * width(space)
+    centre = lax.broadcast_to_rank(_centre(space), scaled.ndim)
+    return centre + scaled * lax.broadcast_to_rank(width(space), scaled.ndim)
 
 
 def width(space: ContextSpace) -> Float[Array, " dim"]:

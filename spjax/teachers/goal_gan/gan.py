@@ -104,7 +104,7 @@ class GAN:
         fake = jnp.zeros(generated.shape[0])
         scores = self.score(discriminator, jnp.concatenate([contexts, generated]))
         targets = 2 * jnp.concatenate([labels, fake]) - 1
-        weights = jnp.concatenate([mask, fake == 0])
+        weights = jnp.concatenate([mask, fake == 0]).astype(scores.dtype)
         return (weights * (targets - scores) ** 2).sum() / weights.sum()
 
     def generator_loss(self, discriminator: Params, generated: Float[Array, "fake size"]) -> Float[Array, ""]:

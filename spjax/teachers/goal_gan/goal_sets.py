@@ -76,13 +76,13 @@ def add_successes(
     def add(number: Array, carry: tuple[Successes, Array]) -> tuple[Successes, Array]:
         successes, dropped = carry
         context = contexts[rows[number]]
-        squared = ((successes.context - context) ** 2).sum(-1)
+        squared = ((successes.context - context[None]) ** 2).sum(-1)
         new = ((squared > distance**2) | (jnp.arange(capacity) >= successes.count)).all()
         fits = successes.count < capacity
         added = Successes(
             context=successes.context.at[jnp.where(new, successes.count, capacity)].set(context, mode="drop"),
-            count=successes.count + (new & fits),
+            count=successes.count + (new & fits).astype(jnp.int32),
         )
-        return added, dropped + (new & ~fits)
+        return added, dropped + (new & ~fits).astype(jnp.int32)
 
     return jax.lax.fori_loop(0, mask.sum(), add, (successes, jnp.zeros((), jnp.int32)))

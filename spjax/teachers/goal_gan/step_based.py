@@ -166,7 +166,7 @@ class GoalGAN(GANTeacher):
             )
             losses = jax.tree.map(lambda a, b: jnp.where(useful, a, b), new, losses)
             labelled = dataclasses.replace(labelled, used=labelled.used + self.num_rollouts)
-            return networks, labelled, trainings + useful, losses
+            return networks, labelled, trainings + useful.astype(jnp.int32), losses
 
         start = (state.networks, labelled, jnp.zeros((), jnp.int32), Losses.none())
         return jax.lax.while_loop(due, training, start)

@@ -203,13 +203,13 @@ def best_cut(
     share = jax.random.uniform(key_threshold, (candidates,))
     threshold = lower[dimension] + share * (upper - lower)[dimension]
     beyond = contexts[dimension] > threshold[:, None]
-    sides = jnp.stack([mask & ~beyond, mask & beyond])  # [2, candidate, sample]
+    sides = jnp.stack([mask[None] & ~beyond, mask[None] & beyond])  # [2, candidate, sample]
     age = jax.lax.cumsum(sides.astype(jnp.int32), axis=2, reverse=True)
     size = age[:, :, 0]
     sign, window = _halves(age, size[:, :, None], max_history)
     relative = competences - jnp.where(mask, competences, jnp.inf).min()
-    change = jnp.where(sides, sign * relative, 0.0).sum(2)
-    interest = jnp.abs(change) / jnp.maximum(window[:, :, 0], 1)
+    change = jnp.where(sides, sign * relative[None, None], 0.0).sum(2)
+    interest = jnp.abs(change) / jnp.maximum(window[:, :, 0], 1).astype(change.dtype)
     score = (size[0] * size[1]).astype(float) * jnp.abs(interest[0] - interest[1])
     score = jnp.where((size > 0).all(0), score, -1.0)
     best = jnp.argmax(score)
@@ -232,7 +232,8 @@ def summarise(samples: Samples, regions: Regions, max_history: int | Int[Array, 
     sign, _ = _halves(regions.size[region] - samples.rank, regions.size[region], max_history)
     change = jnp.zeros(capacity).at[region].add(sign * (competence - lowest), mode="drop")
     _, window = _halves(regions.size, regions.size, max_history)
-    return Summary(interest=jnp.abs(change) / jnp.maximum(window, 1), lowest=samples.context[:, first])
+    interest = jnp.abs(change) / jnp.maximum(window, 1).astype(change.dtype)
+    return Summary(interest=interest, lowest=samples.context[:, first])
 
 
 def _halves(
@@ -256,7 +257,7 @@ def _divide(regions: Regions, home: Int[Array, ""], cut: Cut, moved: Int[Array, 
         lower=lower.at[cut.dimension, new].set(cut.threshold, mode="drop"),
         upper=upper.at[cut.dimension, old].set(cut.threshold, mode="drop"),
         size=regions.size.at[old].add(-moved, mode="drop").at[new].set(moved, mode="drop"),
-        count=regions.count + cut.found,
+        count=regions.count + cut.found.astype(jnp.int32),
     )
 
 

@@ -1,29 +1,44 @@
 """A small episodic task whose best parameters are known."""
 
-import dataclasses
-
 import jax.numpy as jnp
+from flax import struct
 
-from spjax.contexts import ContextSpace
-from spjax.envs.episodic import EpisodicTask, diagonal
+from spjax.contexts import ContextSpace, Gaussian
+from spjax.envs.base import EnvState
+from spjax.envs.episodic import EpisodicTask
 from spjax.episodes import Outcome
 
 
-@dataclasses.dataclass(frozen=True)
-class Aim(EpisodicTask):
-    """Reward 10 exp(-|theta - (c, 1, ...)|^2 / 4), or 1 for a success: the best policy is linear in the context."""
+class ToyTask(EpisodicTask):
+    """What the tests' tasks share: one control step, and nothing to look at."""
 
-    size: int = 2
-    sparse: bool = False
-
-    name = "aim"
     control_period = 1.0
     horizon = 1
+
+    def states(self, key, theta, context):
+        start = EnvState.start(theta[:2], jnp.zeros(0), context)
+        return start.replace(physics=jnp.tile(theta[:2], (self.horizon + 1, 1)))
+
+    def trace(self, state):
+        return state.physics
+
+
+@struct.dataclass
+class Aim(ToyTask):
+    """Reward 10 exp(-|theta - (c, 1, ...)|^2 / 4), or 1 for a success: the best policy is linear in the context."""
+
+    size: int = struct.field(pytree_node=False, default=2)
+    sparse: bool = struct.field(pytree_node=False, default=False)
+
     context_space = ContextSpace(("place",), ("m",), (-3.0,), (3.0,))
-    initial_mean = (0.0,)
-    initial_covariance = diagonal(1.0)
-    target_mean = (2.0,)
-    target_covariance = diagonal(0.01)
+
+    @property
+    def initial(self):
+        return Gaussian.from_std((0.0,), (1.0,), outside="redraw")
+
+    @property
+    def target(self):
+        return Gaussian.from_std((2.0,), (0.1,), outside="redraw")
 
     @property
     def parameter_lower(self):
@@ -43,9 +58,3 @@ class Aim(EpisodicTask):
         success = distance < 0.5
         reward = 1.0 * success if self.sparse else 10 * jnp.exp(-(distance**2) / 4)
         return Outcome(reward=reward, success=success, length=jnp.ones((), jnp.int32))
-
-    def trace(self, key, theta, context):
-        return theta[None, :2]
-
-    def scenery(self, context):
-        return []

@@ -11,13 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import struct
 
+from spjax import settings
+from spjax.agents.base import Rollouts
 from spjax.agents.episodic import CMAES
 from spjax.agents.episodic.bounds import into_bounds
 from spjax.contexts import ContextSpace, Gaussian
-from spjax.envs.episodic import EpisodicTask, diagonal
 from spjax.envs.gate import Gate
 from spjax.episodes import Outcome
+from spjax.teachers import TargetMean
+from tests.agents.episodic.tasks import ToyTask
 
 INF = float("inf")
 SEEDS = 5
@@ -35,27 +39,29 @@ def costs(theta, where=np.where):
         sphere,
         (1e6**scale * (theta - 1.5) ** 2).sum(),
         (100 * (theta[1:] - theta[:-1] ** 2) ** 2 + (1 - theta[:-1]) ** 2).sum(),
-        (100**scale * ((theta - goal) ** 2 - 4 * beyond)).sum(),
+        (100**scale * ((theta - goal) ** 2 - 4.0 * beyond)).sum(),
         0 * sphere,
         *(where(theta[0] < 0, cost, sphere) for cost in OTHER_SIDE.values()),
     ]
 
 
-@dataclasses.dataclass(frozen=True)
-class Landscape(EpisodicTask):
+@struct.dataclass
+class Landscape(ToyTask):
     """The context says which of the costs is to be paid."""
 
-    size: int = 10
-    bound: float = INF
+    size: int = struct.field(pytree_node=False, default=10)
+    bound: float = struct.field(pytree_node=False, default=INF)
 
-    name = "landscape"
-    control_period = 1.0
     horizon = 3
     context_space = ContextSpace(("landscape",), ("",), (0.0,), (8.0,))
-    initial_mean = (0.0,)
-    initial_covariance = diagonal(1.0)
-    target_mean = (1.0,)
-    target_covariance = diagonal(0.01)
+
+    @property
+    def initial(self):
+        return Gaussian.from_std((0.0,), (1.0,))
+
+    @property
+    def target(self):
+        return Gaussian.from_std((1.0,), (0.1,))
 
     @property
     def parameter_lower(self):
@@ -73,35 +79,36 @@ class Landscape(EpisodicTask):
         cost = jnp.stack(costs(theta, jnp.where))[context[0].astype(int)]
         return Outcome(reward=-cost, success=theta[0] > 0, length=jnp.asarray(3, jnp.int32))
 
-    def trace(self, key, theta, context):
-        return theta[None, :2]
-
-    def scenery(self, context):
-        return []
-
 
 BOX = Landscape(size=16, bound=10.0)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def train(task, generations, kinds, stds, keys):
-    """Returns the last states and all metrics of one lane per landscape, initial step size and key."""
+    """Returns the last states, all metrics and all episodes of one lane per landscape, initial step size and key."""
 
     def run(kind, std, key):
         key_init, key_run = jax.random.split(key)
         learner = CMAES(initial_std=std)
-        start = learner.init(key_init, task, target=Gaussian.from_std(kind[None].astype(float), jnp.ones(1)))
+        world = Rollouts(task, lambda key, count: (jnp.full((count, 1), kind, float), ()))
 
         def generation(state, t):
-            return learner.iterate(state, task, jax.random.fold_in(key_run, t))
+            state, _, episodes, metrics = learner.iterate(state, world, jax.random.fold_in(key_run, t))
+            return state, (metrics, episodes)
 
-        return jax.lax.scan(generation, start, jnp.arange(generations))
+        state, (metrics, episodes) = jax.lax.scan(generation, start(learner, task, key_init), jnp.arange(generations))
+        return state, metrics, episodes
 
     return jax.vmap(run)(kinds, stds, keys)
 
 
+def start(learner, task, key):
+    """Returns the state before the first generation."""
+    return learner.init(key, task, task.initial, task.target)
+
+
 def train_all(task, generations, stds):
-    """Returns last states and metrics of a run by landscape, with an axis of seeds, the same for each."""
+    """Returns last states, metrics and episodes of a run by landscape, with an axis of seeds, the same for each."""
     kinds = jnp.repeat(jnp.asarray([KINDS.index(kind) for kind in stds]), SEEDS)
     keys = jax.random.split(jax.random.key(1), SEEDS)
     seeds = jnp.tile(jnp.arange(SEEDS), len(stds))
@@ -147,14 +154,14 @@ def published_margins(monkeypatch):
     ("kind", "std", "target"), [("sphere", 2.0, 1e-6), ("ellipsoid", 2.0, 1e-3), ("rosenbrock", 0.5, 1e-3)]
 )
 def test_it_needs_as_many_evaluations_as_pycma(unbounded, kind, std, target):
-    states, metrics = unbounded[kind]
+    states, metrics, _ = unbounded[kind]
     compare(kind, Landscape(), metrics, std, target)
     optimum = 1.0 if kind == "rosenbrock" else 1.5
     np.testing.assert_allclose(states.search.mean, optimum, atol=1e-3)
 
 
 def test_it_needs_as_many_evaluations_as_pycma_inside_bounds(published_margins):
-    states, metrics = train_all(BOX, 350, {"box": 10.0})["box"]
+    states, metrics, _ = train_all(BOX, 350, {"box": 10.0})["box"]
     compare("box", BOX, metrics, 10.0, 1e-2)
     best = into_bounds(states.search.mean, BOX.parameter_lower, BOX.parameter_upper)
     np.testing.assert_allclose(best, np.tile(np.repeat([10.0, 9.9, -3.0, -3.0], 4), (SEEDS, 1)), atol=1e-2)
@@ -178,7 +185,7 @@ def test_the_bounds_are_those_of_pycma_also_far_outside(bounds, published_margin
 
 
 def test_on_a_plateau_the_step_size_stays_in_the_order_of_the_first(unbounded):
-    _, metrics = unbounded["plateau"]
+    _, metrics, _ = unbounded["plateau"]
     stds = np.asarray(metrics.std)[:, :200]
     assert np.exp(np.log(stds).mean()) == pytest.approx(2.0, rel=1.0)
     assert stds.min() > 0.1
@@ -187,45 +194,53 @@ def test_on_a_plateau_the_step_size_stays_in_the_order_of_the_first(unbounded):
 
 @pytest.mark.parametrize("kind", ["nan", "inf", "-inf"])
 def test_a_reward_that_is_not_finite_is_the_worst(unbounded, kind):
-    (states, metrics), (expected, finite) = unbounded[kind], unbounded["far"]
+    (states, metrics, episodes), (expected, finite, others) = unbounded[kind], unbounded["far"]
     np.testing.assert_array_equal(states.search.mean, expected.search.mean)
     np.testing.assert_array_equal(metrics.best_reward, finite.best_reward)
-    np.testing.assert_array_equal(metrics.success_rate, finite.success_rate)
+    np.testing.assert_array_equal(episodes.success, others.success)
     np.testing.assert_allclose(states.search.mean, 1.5, atol=1e-3)
 
 
 def test_metrics_describe_the_population_of_their_generation(unbounded):
-    _, metrics = unbounded["ellipsoid"]
+    _, metrics, episodes = unbounded["ellipsoid"]
     np.testing.assert_array_equal(metrics.std[:, 0], 2.0)
     np.testing.assert_allclose(metrics.entropy[:, 0], 10 * np.log(2) + 5 * np.log(2 * np.pi * np.e), rtol=1e-5)
-    np.testing.assert_array_equal(metrics.environment_steps, 3 * 10)
-    assert (metrics.best_reward >= metrics.reward).all()
-    assert (metrics.success_rate[:, -1] == 1).all()
+    np.testing.assert_array_equal(episodes.length.sum(axis=-1), 3 * 10)
+    np.testing.assert_array_equal(metrics.best_reward, episodes.episode_return.max(axis=-1))
+    assert episodes.mask.all()
+    assert episodes.success[:, -1].all()
 
 
 def test_a_lane_of_many_is_the_run_alone(unbounded):
     task, key = Landscape(), jax.random.split(jax.random.key(1), SEEDS)[2]
-    _, alone = train(task, 20, jnp.asarray([2]), jnp.asarray([0.5]), key[None])
-    _, lanes = unbounded["rosenbrock"]
-    np.testing.assert_allclose(alone.reward[0], lanes.reward[2, :20], rtol=1e-3)
-    assert not np.allclose(lanes.reward[1, :20], lanes.reward[2, :20], rtol=1e-3)
+    _, _, alone = train(task, 20, jnp.asarray([2]), jnp.asarray([0.5]), key[None])
+    _, _, lanes = unbounded["rosenbrock"]
+    one, others = alone.episode_return.mean(axis=-1), lanes.episode_return.mean(axis=-1)
+    np.testing.assert_allclose(one[0], others[2, :20], rtol=1e-3)
+    assert not np.allclose(others[1, :20], others[2, :20], rtol=1e-3)
 
 
 def test_what_is_not_set_is_as_published(key):
     for size, population in ((16, 12), (40, 15), (15, 12)):
         assert CMAES().num_rollouts(Landscape(size)) == population
     assert CMAES(population_size=50).num_rollouts(Landscape()) == 50
-    state = CMAES().init(key, Landscape())
+    state = start(CMAES(), Landscape(), key)
     assert float(state.search.std) == 2.0
     np.testing.assert_array_equal(state.search.mean, 0.0)
-    np.testing.assert_array_equal(CMAES().sample_contexts(state, Landscape(), key, 3), [[1.0]] * 3)
     assert int(CMAES().environment_steps_before(state)) == 0
+
+
+def test_its_one_task_is_the_mean_of_the_target(key):
+    teacher, space = TargetMean().bound_to(Landscape()), Landscape().context_space
+    np.testing.assert_array_equal(teacher.sample(None, key, space), [1.0])
+    for contexts in (teacher.batch(None, key, space, 3)[0], teacher.test_contexts(key, space, 3)):
+        np.testing.assert_array_equal(contexts, [[1.0]] * 3)
 
 
 def test_parameters_are_drawn_from_the_search_distribution_inside_the_bounds(key):
     draw = jax.jit(CMAES().sample_parameters, static_argnums=1)
     key_init, key_wide, key_narrow, key_single = jax.random.split(key, 4)
-    state = CMAES().init(key_init, BOX)
+    state = start(CMAES(), BOX, key_init)
     contexts = jnp.zeros((4000, 1))
     wide = np.asarray(draw(_with(state, std=jnp.asarray(30.0)), BOX, key_wide, contexts))
     assert (np.abs(wide) <= 10).all()
@@ -243,30 +258,40 @@ def _with(state, **changes):
 
 
 def test_a_generation_returns_a_state_of_the_same_types_and_runs_on_the_gate(key):
-    learner, task = CMAES(), Gate("precision")
-    first = learner.init(key, task)
-    second, metrics = jax.eval_shape(lambda state, key: learner.iterate(state, task, key), first, key)
+    learner, task = CMAES(), Gate(case="precision")
+    teacher = TargetMean().bound_to(task)
+    first = start(learner, task, key)
+
+    def generation(state, key):
+        world = Rollouts(task, lambda key, count: teacher.batch(None, key, task.context_space, count))
+        after, _, episodes, _ = learner.iterate(state, world, key)
+        return after, episodes
+
+    second, episodes = jax.eval_shape(generation, first, key)
     assert jax.tree.map(jax.typeof, first) == jax.tree.map(
         lambda leaf: jax.typeof(jnp.zeros(leaf.shape, leaf.dtype)), second
     )
     assert not any(leaf.weak_type for leaf in jax.tree.leaves(second))
-    assert metrics.environment_steps.dtype == jnp.int32
-    np.testing.assert_allclose(first.context, [-4.0, 0.2])
+    assert (episodes.length.dtype, episodes.context.shape) == (jnp.int32, (12, 2))
     assert float(first.search.std) == 10.0
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("change", "message"),
     [
         ({"initial_std": -1.0}, "agent.initial_std must be at least 0, got -1.0"),
         ({"initial_std": INF}, "agent.initial_std must be finite, got inf"),
         ({"population_size": 2}, "agent.population_size must be 0 or at least 3, got 2"),
     ],
 )
-def test_settings_that_cannot_work_are_refused_in_words(settings, message):
-    CMAES().check()
-    with pytest.raises(ValueError, match=re.escape(message)):
-        CMAES(**settings).check()
+def test_settings_that_cannot_work_are_refused_in_words(change, message):
+    def check(agent):
+        settings.check("agent", agent)
+        agent.check()
+
+    check(CMAES())
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        check(CMAES(**change))
 
 
 def test_without_evosax_only_cma_es_is_missing():

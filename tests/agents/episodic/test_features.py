@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from benchmarks.dual_problems import gate_features
-from spjax.agents.episodic import Polynomial, RadialBasis
+from spjax import settings
+from spjax.agents.episodic import CREPS, Polynomial, RadialBasis
 
 GATE = RadialBasis((-5.0, 0.1), (5.0, 0.5), (10, 5), (0.6, 150.0))
 
@@ -34,5 +35,5 @@ def test_polynomials_list_the_monomials_by_degree():
 def test_features_that_do_not_fit_together_are_refused():
     with pytest.raises(ValueError, match="one entry per context dimension"):
         RadialBasis((0.0,), (1.0,), (3, 3), (1.0,))
-    with pytest.raises(ValueError, match="at least 0, got -1"):
-        Polynomial(-1)
+    with pytest.raises(ValueError, match=r"^agent.value_features.degree must be at least 0, got -1$"):
+        settings.check("agent", CREPS(value_features=Polynomial(-1)))

@@ -144,6 +144,11 @@ def test_raising_a_floor_under_strong_correlation_gives_a_positive_definite_cova
     np.testing.assert_allclose(raised.covariance[0, 1], 9.9e-7, rtol=1e-5)
 
 
+def test_a_floor_raises_the_dimension_below_it_and_leaves_the_one_above():
+    raised = raise_floor(Gaussian.from_std((0.0, 0.0), (0.1, 1.0)), jnp.array([0.3, 0.3]))
+    np.testing.assert_allclose(raised.std, [0.3, 1.0], rtol=1e-6)
+
+
 def test_a_floor_below_the_standard_deviations_changes_nothing():
     wide = Gaussian.from_covariance(np.zeros(2), np.array([[1.0, 0.5], [0.5, 2.0]]))
     np.testing.assert_array_equal(raise_floor(wide, jnp.array([0.5, 1.0])).chol, wide.chol)

@@ -2,6 +2,7 @@
 
 import jax
 
+from spjax.agents.base import Slots
 from spjax.agents.step_based.rollout import init_slots
 
 
@@ -10,14 +11,15 @@ def uniform(key, last):
     return jax.random.uniform(key, (1,), minval=-1.0), ()
 
 
-def train(agent, env, key, iterations):
+def train(agent, env, key, iterations, assign=uniform):
     """Returns the learner's state and the metrics [iteration]."""
     state = agent.init(jax.random.fold_in(key, 1), env)
-    slots = init_slots(env, jax.random.fold_in(key, 2), agent.num_envs, uniform, ())
+    slots = init_slots(env, jax.random.fold_in(key, 2), agent.num_envs, assign, ())
 
     def iterate(carry, iteration_key):
-        state, slots, _, metrics = agent.iterate(carry[0], env, iteration_key, carry[1], uniform)
-        return (state, slots), metrics
+        state, slots = carry
+        state, world, _, metrics = agent.iterate(state, Slots(env, slots, assign), iteration_key)
+        return (state, world.slots), metrics
 
     keys = jax.random.split(jax.random.fold_in(key, 3), iterations)
     (state, _), metrics = jax.jit(lambda carry: jax.lax.scan(iterate, carry, keys))((state, slots))

@@ -1,11 +1,10 @@
 """The "hold position" initialisation: after it the deterministic action is close to zero, and nothing else has changed."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import struct
 
 from spjax.agents.step_based import PPO, SAC, TRPO
 from spjax.agents.step_based.cloning import hold_position, resting_observations
@@ -14,14 +13,16 @@ from spjax.envs.ball_catching import BallCatching
 from tests.probe import MatchContext
 
 
-@dataclasses.dataclass(frozen=True)
+@struct.dataclass
 class WideBox(MatchContext):
     """Actions in [-10, 10], so that an untrained squashed policy is far from zero; rewards what is closest to zero."""
 
     action_lower = (-10.0,)
     action_upper = (10.0,)
-    initial_mean = (0.2,)
-    initial_std = (0.1,)
+
+    @property
+    def initial(self):
+        return Gaussian.from_std((0.2,), (0.1,))
 
     def reward(self, state, action):
         return -(action[0] ** 2)
@@ -64,7 +65,6 @@ def test_contexts_may_come_from_a_distribution_of_the_users(key):
 
 @pytest.mark.parametrize(("horizon", "episodes"), [(7, 400), (56, 50), (100, 28), (1000, 20)])
 def test_episodes_are_seen_to_their_end_and_are_about_2_800_observations(horizon, episodes, key):
-    @dataclasses.dataclass(frozen=True)
     class Long(WideBox):
         pass
 

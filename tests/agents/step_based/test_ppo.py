@@ -10,7 +10,8 @@ from scipy import stats
 from spjax.agents.step_based import PPO
 from spjax.agents.step_based.networks import gaussian_log_prob
 from spjax.agents.step_based.on_policy import Batch
-from tests.agents.step_based.learning import train
+from spjax.agents.step_based.rollout import init_slots
+from tests.agents.step_based.learning import train, uniform
 from tests.probe import ConstantReward, MatchContext
 
 SMALL = PPO(num_envs=32, num_steps=16, num_minibatches=8, num_epochs=4, hidden=(32,), learning_rate=3e-3, discount=0.9)
@@ -97,6 +98,27 @@ def test_an_iteration_takes_every_row_once_an_epoch_in_another_order(key):
     _, losses = still._update(state, ENV, jax.random.fold_in(key, 3), batch)
     np.testing.assert_allclose(losses.value.mean(axis=1), losses.value.mean(), rtol=1e-5)
     assert len(np.unique(np.asarray(losses.value).round(6))) > 8
+
+
+def test_metrics_are_those_of_the_rollout_s_own_update_and_of_its_last_epoch(key):
+    agent = SMALL.replace(num_epochs=3, learning_rate=3e-2)
+    state = agent.init(jax.random.fold_in(key, 0), ENV)
+    slots = init_slots(ENV, jax.random.fold_in(key, 1), agent.num_envs, uniform, ())
+    key_iteration = jax.random.fold_in(key, 2)
+    after, _, episodes, metrics = agent.iterate(state, ENV, jax.random.clone(key_iteration), slots, uniform)
+
+    key_rollout, key_update = jax.random.split(key_iteration)
+    _, batch, same, _ = agent.collect(state.params, ENV, key_rollout, slots, uniform)
+    expected, losses = agent._update(state, ENV, key_update, batch)
+    jax.tree.map(np.testing.assert_array_equal, (after, episodes), (expected, same))
+    first, last = (float(losses.approximate_kl[epoch].mean()) for epoch in (0, -1))
+    assert abs(first - last) > 0.2 * last
+    assert float(metrics.approximate_kl) == pytest.approx(float(losses.approximate_kl[-1].mean()), rel=1e-6)
+    assert float(metrics.clip_fraction) == pytest.approx(float(losses.clip_fraction[-1].mean()), rel=1e-6)
+    assert float(metrics.policy_loss) == pytest.approx(float(losses.policy.mean()), rel=1e-5)
+    assert float(metrics.value_loss) == pytest.approx(float(losses.value.mean()), rel=1e-5)
+    log_std = after.params["policy"]["params"]["log_std"]
+    assert float(metrics.policy_std) == pytest.approx(float(jnp.exp(log_std).mean()), rel=1e-6)
 
 
 def test_initial_networks_are_as_published(key):

@@ -1,11 +1,10 @@
 """Slots, contexts and episode records."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import struct
 
 from spjax.agents.step_based.rollout import init_slots, rollout
 from tests.probe import EndlessReward, Probe
@@ -15,7 +14,7 @@ def act(key, observation):
     return jnp.zeros(1), ()
 
 
-@dataclasses.dataclass(frozen=True)
+@struct.dataclass
 class FiveSteps(Probe):
     """Ends after five steps; the context is observed and its square is the reward."""
 
@@ -49,7 +48,7 @@ def test_every_finished_slot_starts_with_a_new_context_that_observation_and_rewa
 
 
 def test_the_next_observation_of_a_cut_step_is_the_last_of_its_own_episode(key):
-    env = dataclasses.replace(FiveSteps())
+    env = FiveSteps()
     assign = lambda k, last: (jax.random.uniform(k, (1,)), ())  # noqa: E731
     slots = init_slots(env, jax.random.fold_in(key, 0), 2, assign, ())
     _, transitions, _, _ = rollout(env, jax.random.fold_in(key, 1), slots, act, assign, 10, 0.9)
@@ -58,33 +57,33 @@ def test_the_next_observation_of_a_cut_step_is_the_last_of_its_own_episode(key):
     assert (np.asarray(transitions.observation[5, :, 1]) == 0).all()
 
 
-@dataclasses.dataclass(frozen=True)
+@struct.dataclass
 class Breaks(EndlessReward):
     """Turns NaN at its third step where the context is above a half; or, as a control, terminates there."""
 
     horizon = 100
-    poison: bool = True
+    poison: str | None = struct.field(pytree_node=False, default="observation")  # what turns NaN
 
-    def step(self, key, state, action):
-        after = super().step(key, state, action)
-        breaks = (state.context[0] > 0.5) & (after.time_step == 3)
+    def dynamics(self, key, state, action):
+        after = super().dynamics(key, state, action)
+        breaks = (state.context[0] > 0.5) & (state.time_step == 2)
         if self.poison:
-            return after.replace(observation=jnp.where(breaks, jnp.nan, after.observation))
+            return after.replace(**{self.poison: jnp.where(breaks, jnp.nan, getattr(after, self.poison))})
         return after.replace(terminated=breaks, reward=jnp.where(breaks, 0.0, after.reward))
 
 
-@pytest.mark.parametrize("num_broken", [1])
-def test_a_slot_that_turns_nan_ends_finite_and_leaves_the_others_bit_identical(key, num_broken):
+@pytest.mark.parametrize("poison", ["observation", "reward"])
+def test_a_slot_that_turns_nan_ends_finite_and_leaves_the_others_bit_identical(key, poison):
     results = []
-    for poison in (True, False):
-        env = Breaks(poison=poison)
+    for what in (poison, None):
+        env = Breaks(poison=what)
         assign = lambda k, last: (jnp.zeros(1), ())  # noqa: E731
         slots = init_slots(env, jax.random.fold_in(key, 0), 64, assign, ())
         context = slots.env_state.context.at[3, 0].set(1.0)
         slots = slots.replace(env_state=slots.env_state.replace(context=context))
         results.append(rollout(env, jax.random.fold_in(key, 1), slots, act, assign, 10, 0.9))
     (slots, transitions, episodes, failed), (control_slots, control, control_episodes, none) = results
-    assert int(failed) == num_broken
+    assert int(failed) == 1
     assert int(none) == 0
     assert bool(transitions.terminated[2, 3])
     assert float(transitions.reward[2, 3]) == 0.0

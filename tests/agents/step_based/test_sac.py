@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-import spjax
 from spjax.agents.step_based import SAC
 from spjax.agents.step_based.networks import squashed_sample
 from spjax.agents.step_based.replay import Replay
 from spjax.agents.step_based.sac import Rows, _Learner
+from spjax.envs.point_mass import PointMass
 from tests.agents.step_based.learning import train
 from tests.probe import ConstantReward, DelayedReward, EndlessReward, MatchContext
 
@@ -299,7 +299,7 @@ def test_a_replay_buffer_that_slots_do_not_divide_is_one_sentence():
 
 
 def test_actions_fill_the_box_of_the_task(key):
-    env = spjax.preset("point-mass-2d", agent="sac").env
+    env = PointMass(dimensions=2)
     agent = SAC(hidden=(8,))
     state = agent.init(jax.random.fold_in(key, 0), env)
     actions = agent.act(state, env, jax.random.fold_in(key, 1), jnp.zeros((500, env.observation_size)))

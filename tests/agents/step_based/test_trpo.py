@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-import spjax
+from spjax.agents.base import Slots
 from spjax.agents.step_based import TRPO
 from spjax.agents.step_based.networks import gaussian_log_prob
 from spjax.agents.step_based.on_policy import Batch
 from spjax.agents.step_based.rollout import init_slots
 from spjax.agents.step_based.trpo import conjugate_gradient, gaussian_kl
+from spjax.envs.point_mass import PointMass
 from tests.agents.step_based.learning import train
 from tests.probe import ConstantReward, MatchContext
 
@@ -38,7 +39,7 @@ def test_the_policy_learns_the_action_that_the_context_asks_for(key):
 
 
 def test_every_accepted_step_keeps_the_kl_limit_and_improves_the_surrogate_on_the_point_mass(key):
-    env = spjax.preset("point-mass-3d", agent="trpo").env
+    env = PointMass()
     small = TRPO(num_envs=4, num_steps=64, hidden=(16,), value_batch=64, max_kl=0.02)
 
     def assign(key, last):
@@ -52,8 +53,9 @@ def test_every_accepted_step_keeps_the_kl_limit_and_improves_the_surrogate_on_th
         keys = jax.random.split(jax.random.fold_in(key, 3), 500)
 
         def iterate(carry, iteration_key):
-            state, slots, _, metrics = agent.iterate(carry[0], env, iteration_key, carry[1], assign)
-            return (state, slots), metrics
+            state, slots = carry
+            state, world, _, metrics = agent.iterate(state, Slots(env, slots, assign), iteration_key)
+            return (state, world.slots), metrics
 
         return jax.lax.scan(iterate, (state, slots), keys)[1]
 
@@ -70,7 +72,7 @@ def batch_of(agent, params, env, key, advantage):
     """Returns a batch of 64 rows whose actions come from the policy."""
     observation = jax.random.normal(jax.random.fold_in(key, 1), (64, 2))
     mean, log_std = agent.policy(params, env, observation)
-    action = mean + jnp.exp(log_std) * jax.random.normal(jax.random.fold_in(key, 2), mean.shape)
+    action = mean + jnp.exp(log_std)[None] * jax.random.normal(jax.random.fold_in(key, 2), mean.shape)
     return Batch(
         observation=observation,
         action=action,
@@ -100,6 +102,16 @@ def test_where_no_step_is_good_enough_the_parameters_keep_their_bits(key):
     assert int(step.halvings) == -1
     for a, b in zip(jax.tree.leaves(params), jax.tree.leaves(after), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_step_that_makes_the_surrogate_worse_is_not_taken_however_much_divergence_is_allowed(key):
+    """The policy narrows so far that it finds none of the actions again: its surrogate is zero, and its entropy lost."""
+    env = ConstantReward()
+    agent = SMALL.replace(max_kl=100.0, kl_tolerance=float("inf"), line_search_steps=1, entropy_coefficient=0.01)
+    params = agent.init(jax.random.fold_in(key, 0), env).params["policy"]
+    batch = batch_of(agent, params, env, key, lambda a: -(a**2))
+    assert not bool(agent.step_policy(params, env, batch)[1].accepted)
+    assert bool(agent.replace(line_search_steps=20).step_policy(params, env, batch)[1].accepted)
 
 
 def test_a_small_step_is_the_natural_gradient_as_long_as_the_limit_allows(key):
@@ -145,6 +157,9 @@ def test_the_line_search_halves_the_step_until_the_limit_holds(key):
     assert bool(taken.accepted)
     assert 0 < int(taken.halvings) < 9
     assert float(taken.kl) <= 0.5
+    _, loose = agent.replace(kl_tolerance=20.0).step_policy(params, env, batch)
+    assert int(loose.halvings) < int(taken.halvings)  # the tolerance counts, not the limit alone
+    assert 0.5 < float(loose.kl) <= 10
     for n, step in steps.items():  # the first that holds is taken, and not one attempt more is made than allowed
         assert bool(step.accepted) == (n > int(taken.halvings))
 

@@ -8,11 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from spjax import envs
+from spjax import settings
 from spjax.agents.episodic import SPRL
 from spjax.envs.adapters.policy_search import PolicySearch
+from spjax.envs.gate import Gate
+from spjax.envs.point_mass import PointMass
+from spjax.self_paced.schedules import Proportion
+from spjax.teachers import SelfPacedJoint
+from tests.agents.episodic.training import experiment, train
 
-TASK = PolicySearch("point-mass-2d", hidden=5)
+TASK = PolicySearch(of=PointMass(dimensions=2), hidden=5)
 COUNT = 12  # of rollouts side by side
 WIDE, NARROW = (0.0, 8.0), (2.5, 0.5)  # gates: one that cannot be missed, the target
 
@@ -32,7 +37,8 @@ def play():
     @jax.jit
     def function(keys, thetas, contexts):
         outcomes = jax.vmap(TASK.rollout)(jax.random.clone(keys), thetas, contexts)
-        return outcomes, jax.vmap(TASK.trace)(keys, thetas, contexts)
+        states = jax.vmap(TASK.states)(keys, thetas, contexts)
+        return outcomes, jax.vmap(jax.vmap(TASK.trace))(states)
 
     return function
 
@@ -62,17 +68,17 @@ def step_by_hand(env, keys, thetas, contexts):
     return states, np.array(points)
 
 
-@pytest.mark.parametrize(("name", "size"), [("point-mass-2d", 168), ("point-mass-3d", 189)])
-def test_the_network_has_the_published_number_of_weights_and_no_biases(name, size):
-    task = PolicySearch(name)
+@pytest.mark.parametrize(("dimensions", "size"), [(2, 168), (3, 189)])
+def test_the_network_has_the_published_number_of_weights_and_no_biases(dimensions, size):
+    task = PolicySearch(of=PointMass(dimensions))
     assert task.parameter_size == size
     assert task.parameter_std == (1.0,) * size
-    np.testing.assert_array_equal(task.act(jnp.ones(size), jnp.zeros(task.env.observation_size)), [0.0, 0.0])
+    np.testing.assert_array_equal(task.act(jnp.ones(size), jnp.zeros(task.of.observation_size)), [0.0, 0.0])
 
 
 @pytest.mark.parametrize("output", ["linear", "tanh"])
 def test_the_action_is_that_of_a_numpy_forward_pass(output):
-    task = PolicySearch("point-mass-3d", output=output)
+    task = PolicySearch(of=PointMass(dimensions=3), output=output)
     random = np.random.default_rng(1)
     theta, observation = random.normal(size=189), random.normal(size=7)
     activations = np.tanh(theta[:147].reshape(21, 7) @ observation)
@@ -83,7 +89,7 @@ def test_the_action_is_that_of_a_numpy_forward_pass(output):
 
 
 def test_rollouts_agree_with_stepping_the_task_by_hand(play, key):
-    env, random = envs.make("point-mass-2d"), np.random.default_rng(2)
+    env, random = PointMass(dimensions=2), np.random.default_rng(2)
     thetas = random.normal(size=(COUNT, 40)).astype(np.float32)
     contexts = random.uniform((-2, 0.5), (2, 8), (COUNT, 2)).astype(np.float32)
     keys = jax.random.split(key, COUNT)
@@ -135,55 +141,48 @@ def test_actions_outside_the_bounds_are_those_at_the_bounds(play, key):
 
 
 def test_everything_else_is_that_of_the_step_based_task():
-    env = envs.make("point-mass-2d")
+    env = PointMass(dimensions=2)
     for field in ("name", "horizon", "control_period", "goal", "plane", "scenery_name", "context_space"):
         assert getattr(TASK, field) == getattr(env, field)
-    assert (TASK.initial_mean, TASK.target_mean) == ((0.0, 4.25), (2.5, 0.5))
+    np.testing.assert_array_equal(TASK.initial.mean, [0.0, 4.25])
+    np.testing.assert_array_equal(TASK.target.mean, [2.5, 0.5])
+    assert (TASK.initial.outside, TASK.target.outside) == ("redraw", "redraw")
     np.testing.assert_allclose(TASK.initial.covariance, np.diag([4.0, 1.875**2]), rtol=1e-6)
     np.testing.assert_allclose(TASK.target.std, [0.004, 0.00375], rtol=1e-6)
     assert TASK.scenery(NARROW) == env.scenery(NARROW)
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("change", "message"),
     [
-        ({"hidden": 0}, "env.hidden must be at least 1, got 0"),
-        ({"output": "relu"}, "env.output must be \"linear\" or \"tanh\", got 'relu'"),
-        ({"discount": 1.5}, "env.discount must lie in (0, 1], got 1.5"),
-        ({"env_name": "gate-global"}, "policies are searched for in step-based tasks, and 'gate-global' is an episodic one"),
+        ({"hidden": 0}, "task.hidden must be at least 1, got 0"),
+        ({"output": "relu"}, "task.output must be linear or tanh, got 'relu'"),
+        ({"discount": 1.5}, "task.discount must be at most 1, got 1.5"),
+        ({"of": Gate()}, "task.of must be a task of class Env, got Gate(case='precision', num_parameters=16)"),
     ],
 )  # fmt: skip
-def test_settings_that_make_no_sense_are_answered_in_words(settings, message):
+def test_settings_that_make_no_sense_are_answered_in_words(change, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        dataclasses.replace(TASK, **settings)
+        settings.check("task", dataclasses.replace(TASK, **change))
 
 
 def test_a_short_training_of_sprl_improves_the_return():
-    learner = SPRL(max_kl=0.5, fit_max_kl=0.2, num_samples=25, buffer_size=4, offset=1000)
-
-    @jax.jit
-    def train(key):
-        key_init, key_run = jax.random.split(key)
-
-        def iteration(state, key):
-            return learner.iterate(state, TASK, key)
-
-        _, metrics = jax.lax.scan(iteration, learner.init(key_init, TASK), jax.random.split(key_run, 40))
-        return metrics
-
-    metrics = train(jax.random.key(3))
-    assert float(metrics.reward[-10:].mean()) > 2 * float(metrics.reward[:5].mean())
-    np.testing.assert_allclose(metrics.kl, 0.2, rtol=2e-3)
+    learner = SPRL(max_kl=0.5, fit_max_kl=0.2, num_samples=25, buffer_size=4)
+    setup = experiment(TASK, learner, SelfPacedJoint(schedule=Proportion(offset=1000)))
+    _, _, metrics = train(setup, jax.random.key(3), 40)
+    rewards = metrics.discounted_return
+    assert float(rewards[-10:].mean()) > 2 * float(rewards[:5].mean())
+    np.testing.assert_allclose(metrics.agent.kl, 0.2, rtol=2e-3)
 
 
 def test_a_simulator_that_fails_ends_the_rollout_with_what_was_earned_before(key, monkeypatch):
-    step = envs.PointMass.step
+    step = PointMass.step
 
     def failing(env, key, state, action):
         after = step(env, key, state, action)
         return dataclasses.replace(after, reward=jnp.where(state.time_step >= 3, jnp.nan, 1.0))
 
-    monkeypatch.setattr(envs.PointMass, "step", failing)
+    monkeypatch.setattr(PointMass, "step", failing)
     outcome = jax.jit(TASK.rollout)(key, push(0.0), jnp.asarray(WIDE))
     np.testing.assert_allclose(outcome.reward, 1 + 0.95 + 0.95**2, rtol=1e-6)
     assert (int(outcome.length), bool(outcome.success)) == (3, False)

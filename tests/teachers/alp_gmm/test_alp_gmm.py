@@ -1,6 +1,7 @@
 """ALP-GMM: learning progress by hand and against a list, when a fit is made, and where tasks come from."""
 
 import functools
+import re
 
 import chex
 import jax
@@ -12,10 +13,12 @@ from spjax.contexts import ContextSpace
 from spjax.episodes import Episodes
 from spjax.teachers.alp_gmm.mixture import Mixture
 from spjax.teachers.alp_gmm.teacher import ALPGMM
+from tests.teachers.checks import check
 
 SPACE = ContextSpace(("gate position", "gate width"), ("m", "m"), (-4.0, 0.5), (4.0, 8.0))
 TEACHER = ALPGMM(max_components=3, store_capacity=1200, window_capacity=200, num_rollouts=25)
 ROWS = 200  # of an update
+ROLLOUTS = "lie between max_components = 3 and window_capacity = 200"
 
 
 def advance(teacher, state, key, contexts, returns, mask):
@@ -56,7 +59,7 @@ def learn(update, teacher, state, key, contexts, returns, mask=None):
 
 
 def begin(key, teacher=TEACHER, space=SPACE):
-    return teacher.init(key, space, 2)
+    return teacher.init(key, space)
 
 
 def progress(state, count):
@@ -259,7 +262,7 @@ def test_lanes_of_a_batch_with_their_own_settings_equal_single_runs(update, key)
     )
 
     def run(teacher, key, mask):
-        state = teacher.init(jax.random.key(0), SPACE, 2)
+        state = teacher.init(jax.random.key(0), SPACE)
         return advance(teacher, state, key, jnp.asarray(contexts), jnp.asarray(returns), mask)
 
     batch = jax.jit(jax.vmap(run))(settings, jax.random.clone(keys), masks)
@@ -274,17 +277,17 @@ def test_lanes_of_a_batch_with_their_own_settings_equal_single_runs(update, key)
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("change", "message"),
     [
-        ({"random_fraction": 1.5}, "random_fraction must lie in"),
-        ({"num_rollouts": 2}, "num_rollouts must lie between"),
-        ({"num_rollouts": 201}, "num_rollouts must lie between"),
-        ({"buffer_size": 701}, "buffer_size must lie between"),
-        ({"buffer_size": 0}, "buffer_size must lie between"),
-        ({"max_components": 1}, "max_components must be at least 2"),
+        ({"random_fraction": 1.5}, "teacher.random_fraction must lie in [0, 1], got 1.5"),
+        ({"num_rollouts": 2}, f"teacher.num_rollouts must {ROLLOUTS}, got 2"),
+        ({"num_rollouts": 201}, f"teacher.num_rollouts must {ROLLOUTS}, got 201"),
+        ({"buffer_size": 701}, "teacher.buffer_size must lie between 1 and store_capacity - 500 = 700, got 701"),
+        ({"buffer_size": 0}, "teacher.buffer_size must lie between 1 and store_capacity - 500 = 700, got 0"),
+        ({"max_components": 1}, "teacher.max_components must be at least 2, got 1"),
     ],
 )
-def test_impossible_settings_are_named(setting, message):
-    TEACHER.check(SPACE)
-    with pytest.raises(ValueError, match=message):
-        TEACHER.replace(**setting).check(SPACE)
+def test_impossible_settings_are_named(change, message):
+    check(TEACHER, SPACE)
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        check(TEACHER.replace(**change), SPACE)

@@ -13,7 +13,7 @@ SPACE = ContextSpace(("gate position", "gate width"), ("m", "m"), (-4.0, 0.5), (
 UNEQUAL = ContextSpace(("far", "near"), ("m", "m"), (-1.0, 0.10), (7.0, 0.15))
 TEACHER = GoalGAN(
     generator_hidden=(8, 8), discriminator_hidden=(8, 8), label_capacity=32, success_capacity=8, num_rollouts=10,
-    train_iterations=5,
+    train_iterations=5, start="target",
 )  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def draws(teacher, state, keys):
 
 
 def start(key, teacher=TEACHER, space=SPACE):
-    return jax.jit(teacher.init, static_argnums=(1, 2))(key, space, 2)
+    return jax.jit(teacher.init, static_argnums=1)(key, space)
 
 
 def rows(contexts, first, second, source=Source.GENERATOR, attempt=2, mask=True, total=40):

@@ -121,12 +121,12 @@ def test_both_modes_of_the_good_contexts_are_found_and_kept(seed):
     contexts, _ = labelled(key_data, 200)
     near = modes[jnp.arange(100) % 2] + 0.03 * jax.random.normal(key_spread, (100, 2))
     contexts = contexts.at[::2].set(near)
-    labels = (jnp.linalg.norm(contexts[:, None] - modes, axis=-1).min(1) < 0.1).astype(float)
+    labels = (jnp.linalg.norm(contexts[:, None] - modes[None], axis=-1).min(1) < 0.1).astype(float)
     state, shares = jax.jit(PUBLISHED.init)(key_init), []
     noise = jax.random.normal(key_noise, (1000, 2))
     for number in range(6):
         state = train_published(state, jax.random.fold_in(key_train, number), contexts, labels)
-        distance = jnp.linalg.norm(PUBLISHED.generate(state.generator, noise)[:, None] - modes, axis=-1)
+        distance = jnp.linalg.norm(PUBLISHED.generate(state.generator, noise)[:, None] - modes[None], axis=-1)
         shares.append((distance < 0.1).mean(0))
     assert (np.array(shares[3:]) > 0.2).all()
     assert np.sum(shares[3:]) / 3 > 0.9  # between the modes the generator, continuous, makes a few

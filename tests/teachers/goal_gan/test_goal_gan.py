@@ -1,15 +1,19 @@
 """GoalGAN: which contexts are played, how often, and what it learns."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from spjax.agents.step_based.rollout import init_slots, rollout
+from spjax.contexts import Gaussian
 from spjax.episodes import Attempt
 from spjax.teachers.goal_gan.base import scale, unscale
 from spjax.teachers.goal_gan.step_based import GoalGAN, Source
 from tests.probe import Probe
+from tests.teachers.checks import check
 from tests.teachers.goal_gan.made_up import (
     SPACE,
     TEACHER,
@@ -109,13 +113,13 @@ def test_noise_is_a_fraction_of_each_width_and_contexts_stay_inside_the_bounds(k
     assert (contexts == jnp.array(UNEQUAL.upper)).mean() == pytest.approx(0.5, abs=0.03)
 
 
-def test_pre_training_starts_from_the_initial_distribution_where_there_is_one(key):
-    teacher = GoalGAN(noise=0.0, initial_mean=(-2.5, 1.5), initial_std=(0.75, 0.5))
+def test_pre_training_starts_from_the_initial_distribution_unless_contexts_start_at_the_target(key):
+    teacher = GoalGAN(noise=0.0, initial=Gaussian.from_std((-2.5, 1.5), (0.75, 0.5)))
     state = start(jax.random.fold_in(key, 0), teacher)
     np.testing.assert_allclose(state.proposals.mean(0), [-2.5, 1.5], atol=1.2)
     assert ((state.proposals.std(0) > 0.2) & (state.proposals.std(0) < 1.5)).all()
     never = start(jax.random.fold_in(key, 0), teacher.replace(pretrain_iterations=0))
-    without = start(jax.random.fold_in(key, 0), teacher.replace(initial_mean=None, initial_std=None))
+    without = start(jax.random.fold_in(key, 0), teacher.replace(start="target"))
     assert largest_difference(never, without) == 0
     assert (jnp.abs(never.proposals.mean(0) - jnp.array([-2.5, 1.5])) > 1.5).all()  # untrained: about the centre
     assert largest_difference(state.networks, never.networks) > 0.01
@@ -166,7 +170,7 @@ def test_changing_a_traced_setting_compiles_nothing_new(key):
 
 
 def test_after_ten_rounds_without_a_good_context_a_ring_of_two_good_arcs_is_learned(key):
-    teacher = GoalGAN(noise=0.05, num_rollouts=100, initial_mean=(0.0, 4.25), initial_std=(2.0, 1.875))
+    teacher = GoalGAN(noise=0.05, num_rollouts=100, initial=Gaussian.from_std((0.0, 4.25), (2.0, 1.875)))
     before = state = start(jax.random.fold_in(key, 0), teacher)
     for number in range(10):
         contexts = jax.vmap(SPACE.sample_uniform)(jax.random.split(jax.random.fold_in(key, 1 + number), 100))
@@ -194,18 +198,20 @@ def test_after_ten_rounds_without_a_good_context_a_ring_of_two_good_arcs_is_lear
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"num_rollouts": 0}, "teacher.num_rollouts must be a whole number of at least 1, got 0"),
+        ({"num_rollouts": 0}, "teacher.num_rollouts must be at least 1, got 0"),
         ({"num_rollouts": 33}, "teacher.num_rollouts must be at most label_capacity = 32, got 33"),
-        ({"train_iterations": 2.5}, "teacher.train_iterations must be a whole number of at least 0, got 2.5"),
-        ({"generator_hidden": (8, 0)}, "teacher.generator_hidden must be a whole number of at least 1, got 0"),
+        ({"train_iterations": 2.5}, "teacher.train_iterations must be a whole number, got 2.5"),
+        ({"generator_hidden": (8, 0)}, "teacher.generator_hidden must be at least 1, got 0"),
         ({"success_fraction": 1.5}, "teacher.success_fraction must lie in [0, 1], got 1.5"),
         ({"noise": -0.1}, "teacher.noise must be at least 0, got -0.1"),
-        ({"initial_mean": (0.0, 1.0)}, "teacher.initial_mean and teacher.initial_std must both be given, or neither"),
-        ({"initial_mean": (0.0, 9.0), "initial_std": (1.0, 1.0)}, "gate width = 9 lies outside its bounds [0.5, 8] m"),
+        ({"start": "middle"}, "teacher.start must be initial or target, got 'middle'"),
+        (
+            {"initial": Gaussian.from_std((0.0, 9.0), (1.0, 1.0))},
+            "teacher.initial.mean: gate width = 9 lies outside its bounds [0.5, 8] m",
+        ),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_would_be_right(change, message):
-    TEACHER.check(SPACE)
-    with pytest.raises(ValueError) as error:  # noqa: PT011
-        TEACHER.replace(**change).check(SPACE)
-    assert message in str(error.value)
+    check(TEACHER, SPACE)
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        check(TEACHER.replace(**change), SPACE)

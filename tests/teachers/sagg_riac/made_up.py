@@ -47,7 +47,7 @@ def learn(teacher, state, key, contexts, rewards, mask=None):
 
 
 def begin(key, teacher=TEACHER):
-    return teacher.init(key, SPACE, 0)
+    return teacher.init(key, SPACE)
 
 
 def uniform(seed, count):

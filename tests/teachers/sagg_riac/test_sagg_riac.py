@@ -1,10 +1,13 @@
 """SAGG-RIAC: where contexts come from, alone, in batches and in lanes."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.teachers.checks import check
 from tests.teachers.sagg_riac.made_up import (
     ROWS,
     SPACE,
@@ -146,20 +149,20 @@ def test_lanes_of_a_batch_with_their_own_settings_equal_single_runs(key):
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("change", "message"),
     [
-        ({"max_goals": 0}, "max_goals must be a whole number of at least 1"),
-        ({"max_goals": 64}, "split_window must be more than max_goals = 64, got 64"),
-        ({"max_goals": 50, "sample_capacity": 50}, "sample_capacity must be more than max_goals = 50, got 50"),
-        ({"max_history": 11}, "max_history must be even"),
-        ({"max_history": 0}, "max_history must be a whole number of at least 2"),
-        ({"uniform_fraction": -0.1}, "uniform_fraction must lie in"),
-        ({"uniform_fraction": 0.95}, "must be at most 1, got 1.05"),
-        ({"std": -1.0}, "std must be at least 0"),
-        ({"candidates": 0}, "candidates must be a whole number"),
+        ({"max_goals": 0}, "teacher.max_goals must be at least 1, got 0"),
+        ({"max_goals": 64}, "teacher.split_window must be more than max_goals = 64, got 64"),
+        ({"max_goals": 50, "sample_capacity": 50}, "teacher.sample_capacity must be more than max_goals = 50, got 50"),
+        ({"max_history": 11}, "teacher.max_history must be even, got 11"),
+        ({"max_history": 0}, "teacher.max_history must be at least 2, got 0"),
+        ({"uniform_fraction": -0.1}, "teacher.uniform_fraction must lie in [0, 1], got -0.1"),
+        ({"uniform_fraction": 0.95}, "teacher.uniform_fraction + teacher.lowest_fraction must be at most 1, got 1.05"),
+        ({"std": -1.0}, "teacher.std must be at least 0, got -1.0"),
+        ({"candidates": 0}, "teacher.candidates must be at least 1, got 0"),
     ],
 )
-def test_impossible_settings_are_named(setting, message):
-    TEACHER.check(SPACE)
-    with pytest.raises(ValueError, match=message):
-        TEACHER.replace(**setting).check(SPACE)
+def test_impossible_settings_are_named(change, message):
+    check(TEACHER, SPACE)
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        check(TEACHER.replace(**change), SPACE)

@@ -1,0 +1,58 @@
+"""An agent of your own: A2C (Mnih et al., 2016) on the rollout that PPO and TRPO use."""
+
+from typing import Any
+
+import jax
+import optax
+from flax import struct
+from jaxtyping import Array, Float
+
+from spjax.agents.step_based.networks import gaussian_log_prob
+from spjax.agents.step_based.on_policy import OnPolicy
+from spjax.catalogue import part
+from spjax.settings import setting
+
+RMSPROP = optax.scale_by_rms(decay=0.99, eps=1e-5)
+
+
+@struct.dataclass
+class A2CState:
+    """What the agent learns; a checkpoint holds it."""
+
+    params: Any  # {"policy": ..., "value": ...}
+    optimiser: Any
+
+
+@struct.dataclass
+class A2CMetrics:
+    """Of one iteration."""
+
+    loss: Float[Array, ""]
+
+
+@part("agent", "a2c")
+@struct.dataclass
+class A2C(OnPolicy):
+    """One gradient step an iteration; `OnPolicy` brings networks, rollout and advantages."""
+
+    learning_rate: float = setting(7e-4, least=0, help="of both networks")
+
+    def init(self, key, env):
+        """Returns fresh networks."""
+        params = self.init_params(key, env)
+        return A2CState(params=params, optimiser=RMSPROP.init(params))
+
+    def iterate(self, state, world, key):
+        """Returns the agent one iteration later, the slots, the finished episodes and metrics."""
+        world, batch, episodes, _ = self.collect(state.params, world, key)
+
+        def loss(params):
+            mean, log_std = self.policy(params["policy"], world.env, batch.observation)
+            log_prob = gaussian_log_prob(mean, log_std, batch.action)
+            error = self.critic(params["value"], batch.observation) - batch.target
+            return (0.5 * error**2 - batch.advantage * log_prob).mean()
+
+        value, gradient = jax.value_and_grad(loss)(state.params)
+        direction, optimiser = RMSPROP.update(gradient, state.optimiser)
+        params = jax.tree.map(lambda p, d: p - self.learning_rate * d, state.params, direction)
+        return A2CState(params=params, optimiser=optimiser), world, episodes, A2CMetrics(value)
