@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from spjax.agents.base import Episodic, Rollouts, Slots, StepBased
 from spjax.agents.step_based.cloning import hold_position
@@ -90,7 +90,9 @@ class SlotCollector(Collector):
         env, space = self.env, self.env.context_space
         if cloned:
             key_agent, key_cloning = jax.random.split(key_agent)
-            agent_state = hold_position(self.agent, self.agent.init(key_agent, env), env, key_cloning)
+            agent_state = hold_position(
+                self.agent, self.agent.init(key_agent, env), env, key_cloning, self.teacher.initial
+            )
         else:
             agent_state = self.agent.init(key_agent, env)
         world = self._world(teacher_state, None)
@@ -251,7 +253,7 @@ class RolloutCollector(Collector):
 
     def _drawn(
         self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
-    ) -> tuple[PRNGKeyArray, Float[Array, "episode parameter"]]:
+    ) -> tuple[Key[Array, " episode"], Float[Array, "episode parameter"]]:
         key_parameters, key_rollouts = jax.random.split(key)
         thetas = self.agent.sample_parameters(agent_state, self.task, key_parameters, contexts)
         return jax.random.split(key_rollouts, len(contexts)), thetas
