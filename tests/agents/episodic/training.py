@@ -15,12 +15,12 @@ def experiment(task, agent, teacher):
 
 @functools.partial(jax.jit, static_argnames="iterations")
 def train(setup, key, iterations):
-    """Returns the first state, and all later ones and metrics stacked along a leading axis."""
+    """Returns the first state, and all later ones (without their keys) and metrics stacked along a leading axis."""
     first = setup.init(key)
 
     def iteration(state, _):
         state, metrics = setup.step(state)
-        return state, (state, metrics)
+        return state, (state.replace(key=None), metrics)
 
     _, history = jax.lax.scan(iteration, first, jnp.arange(iterations))
     return first, *history
