@@ -50,4 +50,4 @@ class ProMP:
 
     def _offsets(self, phase: Float[Array, " time"]) -> Float[Array, "time basis"]:
         centres = jnp.linspace(self.first_centre, self.last_centre, self.num_bases, dtype=phase.dtype)
-        return phase[:, None] - centres
+        return phase[:, None] - centres[None]
