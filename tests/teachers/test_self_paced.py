@@ -247,7 +247,7 @@ def test_with_creps_the_curriculum_follows_the_returns_to_the_target(key):
     assert (metrics.teacher.alpha[5:] > 0).all()
     assert float(metrics.teacher.kl_to_target[0]) > 100 > 1 > float(metrics.teacher.kl_to_target[-1])
     assert (metrics.teacher.step_kl <= 0.3 * (1 + 1e-3)).all()
-    assert float(metrics.discounted_return[-5:].mean()) > 8
+    assert float(metrics.discounted_return.value[-5:].mean()) > 8
 
 
 def test_with_creps_a_critic_is_not_to_be_had():

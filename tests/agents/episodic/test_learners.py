@@ -131,8 +131,8 @@ def test_the_buffer_starts_filled_but_for_the_batch_of_the_first_iteration(self_
 def test_runs_side_by_side_are_the_runs_one_by_one_and_their_draws_are_independent(self_paced):
     seeds = jnp.array([1, 2])
     first, _, metrics = jax.jit(jax.vmap(lambda seed: train(SELF_PACED, jax.random.key(seed), 12)))(seeds)
-    rewards, thetas = metrics.discounted_return, first.agent_state.buffer.thetas
-    np.testing.assert_allclose(rewards[0][:5], self_paced[2].discounted_return[:5], rtol=1e-3)
+    rewards, thetas = metrics.discounted_return.value, first.agent_state.buffer.thetas
+    np.testing.assert_allclose(rewards[0][:5], self_paced[2].discounted_return.value[:5], rtol=1e-3)
     np.testing.assert_allclose(thetas[0], self_paced[0].agent_state.buffer.thetas, rtol=1e-5, atol=1e-5)
     a, b = np.asarray(thetas)[:, 1:].reshape(2, -1)
     assert abs(np.corrcoef(a, b)[0, 1]) < 0.2
@@ -159,7 +159,7 @@ def test_when_nothing_ever_succeeds_neither_policy_nor_contexts_are_moved_by_noi
     jax.tree.map(np.testing.assert_array_equal, final.agent_state.policy, first.agent_state.policy)
     jax.tree.map(np.testing.assert_array_equal, final.teacher_state.distribution, first.teacher_state.distribution)
     assert (metrics.teacher.alpha == 0).all()
-    assert (metrics.success_rate == 0).all()
+    assert (metrics.success_rate.value == 0).all()
 
     # the metrics say so too
     fit = metrics.agent

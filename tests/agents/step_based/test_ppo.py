@@ -7,6 +7,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from scipy import stats
 
+from spjax.agents.base import Slots
 from spjax.agents.step_based import PPO
 from spjax.agents.step_based.networks import gaussian_log_prob
 from spjax.agents.step_based.on_policy import Batch
@@ -105,10 +106,10 @@ def test_metrics_are_those_of_the_rollout_s_own_update_and_of_its_last_epoch(key
     state = agent.init(jax.random.fold_in(key, 0), ENV)
     slots = init_slots(ENV, jax.random.fold_in(key, 1), agent.num_envs, uniform, ())
     key_iteration = jax.random.fold_in(key, 2)
-    after, _, episodes, metrics = agent.iterate(state, ENV, jax.random.clone(key_iteration), slots, uniform)
+    after, _, episodes, metrics = agent.iterate(state, Slots(ENV, slots, uniform), jax.random.clone(key_iteration))
 
     key_rollout, key_update = jax.random.split(key_iteration)
-    _, batch, same, _ = agent.collect(state.params, ENV, key_rollout, slots, uniform)
+    _, batch, same, _ = agent.collect(state.params, Slots(ENV, slots, uniform), key_rollout)
     expected, losses = agent._update(state, ENV, key_update, batch)
     jax.tree.map(np.testing.assert_array_equal, (after, episodes), (expected, same))
     first, last = (float(losses.approximate_kl[epoch].mean()) for epoch in (0, -1))

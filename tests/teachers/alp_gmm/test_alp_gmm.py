@@ -92,7 +92,9 @@ def test_learning_progress_is_the_change_against_the_nearest_stored_context(upda
     keys = jax.random.split(key, 2)
     state, metrics = learn(update, TEACHER, begin(keys[0]), keys[1], contexts, returns)
     np.testing.assert_array_equal(progress(state, 9), [0, 0, 0, 0, 0, 0, 3.0, 4.0, 0.5])
-    assert float(metrics.mean_alp) == pytest.approx(7.5 / 9)
+    assert float(metrics.mean_alp.value) == pytest.approx(7.5 / 9)
+    assert bool(metrics.mean_alp.present)
+    assert not bool(metrics.aic.present)  # no fit fell due
 
 
 def test_episodes_of_one_update_count_one_after_another_wherever_their_rows_are(update, key):
@@ -162,7 +164,8 @@ def test_the_fit_uses_only_the_newest_n_rollout_episodes(update, key):
     contexts[-30:] = [3.0, 1.0] + 0.1 * np.random.default_rng(7).normal(size=(30, 2))
     keys = jax.random.split(key, 2)
     state, metrics = learn(update, TEACHER.replace(num_rollouts=30), begin(keys[0]), keys[1], contexts, returns)
-    np.testing.assert_allclose(metrics.context_mean, [3.0, 1.0], atol=0.1)
+    np.testing.assert_allclose(metrics.context_mean.value, [3.0, 1.0], atol=0.1)
+    assert bool(metrics.context_mean.present)
     assert int(state.fits) == 1  # although two fell due
     mixture = jax.tree.map(np.asarray, state.fit.mixture)
     mean = mixture.weights @ mixture.means
@@ -235,8 +238,8 @@ def test_an_iteration_without_episodes_changes_nothing(update, key):
     same, metrics = learn(update, TEACHER, state, keys[2], np.zeros((0, 2)), np.zeros(0))
     idle = state.replace(fit=state.fit.replace(iterations=jnp.int32(0)))
     jax.tree.map(np.testing.assert_array_equal, same, idle)
-    assert np.isnan(metrics.mean_alp)
-    assert float(metrics.aic) == float(before.aic)
+    assert not bool(metrics.mean_alp.present)
+    assert float(metrics.aic.value) == float(before.aic.value)
 
 
 def test_seed_zero_gives_the_same_curriculum_twice_and_another_seed_a_different_one(update):

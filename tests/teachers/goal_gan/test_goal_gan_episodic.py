@@ -166,7 +166,7 @@ def test_labels_and_successes_follow_from_the_success_rate_of_all_rollouts_of_a_
     assert int(metrics.labelled) == 8
     np.testing.assert_array_equal(state.labelled.label[:8], [0, 1, 0, 1, 1, 0, 0, 0])
     np.testing.assert_allclose(state.labelled.context[:8], scale(SPACE, jnp.array(places)), rtol=1e-5, atol=1e-6)
-    assert float(metrics.positive_fraction) == pytest.approx(3 / 8)
+    assert float(metrics.positive_fraction.value) == pytest.approx(3 / 8)
     assert int(metrics.successes) == 3  # the last is within 0.1097 m, a hundredth of the diagonal, of the one before
     np.testing.assert_array_equal(state.successes.context[:3], [places[2], places[5], places[6]])
 
@@ -194,7 +194,7 @@ def test_a_rollout_that_is_masked_does_not_count_towards_the_rate(key):
         TEACHER, begin(jax.random.fold_in(key, 0)), jax.random.fold_in(key, 1), rows(contexts, tickets, mask, mask)
     )
     assert int(metrics.labelled) == 25
-    assert float(metrics.positive_fraction) == 0
+    assert float(metrics.positive_fraction.value) == 0
     np.testing.assert_array_equal(state.successes.context[0], [1.0, 2.0])
 
 
@@ -215,7 +215,7 @@ def test_the_gan_is_trained_every_nth_iteration_and_only_with_a_positive_label(k
     state, found = iterate(key, start, range(1, 9), lambda number: number == 4)
     # Trainings are due in iterations 2, 4, 6 and 8; the label of iteration 4 is among the last three iterations' until 6.
     assert [int(metrics.trainings) for metrics in found] == [0, 0, 0, 1, 0, 1, 0, 0]
-    assert [bool(np.isfinite(metrics.generator_loss)) for metrics in found] == [False] * 3 + [True, False, True] + [
+    assert [bool(metrics.generator_loss.present) for metrics in found] == [False] * 3 + [True, False, True] + [
         False
     ] * 2
     before, _ = iterate(key, start, range(1, 4), lambda number: number == 4)
