@@ -1,7 +1,9 @@
 """The tasks of the paper, each written for one instance and vmapped by the caller; imports as ``spjax.envs``."""
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jaxtyping import PyTree
 
 if TYPE_CHECKING:
     from spjax.envs.ball_catching import BallCatching
@@ -23,7 +25,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> PyTree:
     """Imports a task when it is asked for: some bring MuJoCo with them."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,11 +7,11 @@ says how it starts, ``reset``, and what a control step does, ``dynamics``; time 
 
 import abc
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax import catalogue
 from spjax.contexts import ContextDistribution, ContextSpace
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # MuJoCo, which most tasks do without
 class EnvState:
     """One instance at one control step."""
 
-    physics: Any  # a pytree, the environment's own
+    physics: PyTree  # a pytree, the environment's own
     observation: Float[Array, " observation"]
     reward: Float[Array, ""]  # of the step that led here; 0 after a reset
     terminated: Bool[Array, ""]  # the task itself ended
@@ -36,7 +36,7 @@ class EnvState:
 
     @classmethod
     def start(
-        cls, physics: Any, observation: Float[Array, " observation"], context: Float[Array, " dim"]
+        cls, physics: PyTree, observation: Float[Array, " observation"], context: Float[Array, " dim"]
     ) -> "EnvState":
         """Returns the state after a reset."""
         no = jnp.asarray(False)

@@ -4,11 +4,10 @@ A task is a pytree of settings with pure functions for one rollout, which the ca
 """
 
 import abc
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from spjax.envs.base import EnvState, Task
 from spjax.episodes import Outcome
@@ -51,7 +50,7 @@ class EpisodicTask(Task):
         """
 
 
-def whole_rollout(physics: Any, outcome: Outcome, context: Float[Array, " dim"]) -> EnvState:
+def whole_rollout(physics: PyTree, outcome: Outcome, context: Float[Array, " dim"]) -> EnvState:
     """Returns the states [time] of a rollout, from its physics after 0, 1, ... control steps and its outcome."""
     time = jnp.arange(jax.tree.leaves(physics)[0].shape[0])
     last = time == outcome.length

@@ -1,10 +1,8 @@
 """What passes between agents and teachers: attempts, finished episodes, outcomes of whole rollouts."""
 
-from typing import Any
-
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 
 @struct.dataclass
@@ -29,7 +27,7 @@ class Maybe:
 class Attempt:
     """What a slot has just finished; the teacher decides from it what the slot does next."""
 
-    ticket: Any
+    ticket: PyTree
     context: Float[Array, " dim"]
     success: Bool[Array, ""]
 
@@ -45,7 +43,7 @@ class Episodes:
     discounted_return: Float[Array, " row"]
     length: Int[Array, " row"]  # control steps
     success: Bool[Array, " row"]
-    ticket: Any  # the teacher's own note on the episode
+    ticket: PyTree  # the teacher's own note on the episode
     fit: "ContextFit | None" = None  # of an agent that fits the contexts together with its policy
 
 
@@ -62,7 +60,7 @@ class Outcome:
 class ContextFit:
     """The context distribution that an agent fitted together with its policy, and how."""
 
-    distribution: Any  # a distribution over contexts
+    distribution: PyTree  # a distribution over contexts
     alpha: Float[Array, ""]  # weight of the KL divergence to the target
     kl_to_target: Float[Array, ""]  # before the fit, nats
 

@@ -8,12 +8,11 @@ import contextlib
 import dataclasses
 import importlib.util
 import io
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from spjax.envs.physics.base import LIMIT, Advanced, Physics
 
@@ -29,8 +28,8 @@ class Mjx(Physics):
     """A scene that MJX runs."""
 
     implementation: str  # "jax" or "warp"
-    model: Any = dataclasses.field(init=False)
-    blank: Any = dataclasses.field(init=False)  # the MJX data that states are put into
+    model: PyTree = dataclasses.field(init=False)
+    blank: PyTree = dataclasses.field(init=False)  # the MJX data that states are put into
 
     def __post_init__(self) -> None:
         sizes = {}

@@ -10,14 +10,13 @@ import dataclasses
 import math
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import mujoco
 import mujoco.batch
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax.cores import share_of_cores
 from spjax.envs.physics.base import LIMIT, Advanced, Physics
@@ -93,7 +92,7 @@ class Pool:
         model = self._compiled.model
         return mujoco.mj_stateSize(model, _CORE_BITS) + len(self._compiled.scene.contacts) + 1
 
-    def advance(self, *pieces: Any) -> Float[np.ndarray, "instance out"]:
+    def advance(self, *pieces: PyTree) -> Float[np.ndarray, "instance out"]:
         """Returns (core, contacts, failed) for pieces [instance, row] of the rows (core, control, fields, ended)."""
         rows = np.concatenate([np.asarray(piece) for piece in pieces])
         with self._lent(len(rows)) as simulations:
@@ -119,7 +118,7 @@ class Simulations:
         model, steps = compiled.model, compiled.scene.substeps
         self._compiled = compiled
         self._batch = mujoco.batch.Batch(model, count, num_threads)
-        self._inputs: list[tuple[np.ndarray, Any]] = [(self._batch.bind(name), ...) for name in (*_CORE, "ctrl")]
+        self._inputs: list[tuple[np.ndarray, PyTree]] = [(self._batch.bind(name), ...) for name in (*_CORE, "ctrl")]
         for name, rows, is_state, _ in compiled.split_fields(compiled.rows):
             self._inputs.append((self._batch.bind(name) if is_state else self._batch.expand(name), rows))
         self._cores = np.empty((count, steps, mujoco.mj_stateSize(model, _CORE_BITS)))

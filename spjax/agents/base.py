@@ -8,9 +8,9 @@ asks for the contexts of a batch of whole episodes.
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from spjax.contexts import ContextDistribution, ContextSpace
 from spjax.envs.base import Env
@@ -22,7 +22,7 @@ from spjax.settings import Part
 if TYPE_CHECKING:  # whose package imports this module
     from spjax.agents.step_based.rollout import Assign, Slot
 
-Batch = Callable[[Array, int], tuple[Float[Array, "M dim"], Any]]
+Batch = Callable[[Array, int], tuple[Float[Array, "M dim"], PyTree]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Agent(Part, abc.ABC):
     kind: ClassVar[str] = "agent"
     collects: ClassVar[Literal["slots", "rollouts"]]  # the world that it needs
     fits_contexts: ClassVar[bool] = False  # whether it fits the contexts together with its policy
-    discount: Any  # gamma of the returns: a number, or what is traced in its place
+    discount: PyTree  # gamma of the returns: a number, or what is traced in its place
 
     @property
     def has_value(self) -> bool:
@@ -57,7 +57,7 @@ class Agent(Part, abc.ABC):
         return False
 
     @abc.abstractmethod
-    def iterate(self, state: Any, world: Any, key: Array) -> tuple[Any, Any, Episodes, Any]:
+    def iterate(self, state: PyTree, world: PyTree, key: Array) -> tuple[PyTree, PyTree, Episodes, PyTree]:
         """Runs one iteration.
 
         Returns:
@@ -84,16 +84,16 @@ class StepBased(Agent):
         """Environment steps."""
 
     @abc.abstractmethod
-    def init(self, key: Array, env: Env) -> Any:
+    def init(self, key: Array, env: Env) -> PyTree:
         """Returns the state before the first iteration."""
 
     @abc.abstractmethod
     def act(
-        self, state: Any, env: Env, key: Array, observation: Float[Array, "*batch observation"]
+        self, state: PyTree, env: Env, key: Array, observation: Float[Array, "*batch observation"]
     ) -> Float[Array, "*batch action"]:
         """Returns actions drawn from the policy."""
 
-    def value(self, state: Any, observation: Float[Array, "*batch observation"]) -> Float[Array, "*batch"]:
+    def value(self, state: PyTree, observation: Float[Array, "*batch observation"]) -> Float[Array, "*batch"]:
         """Returns the critic's discounted return from these observations, where there is a critic."""
         raise ValueError(f"{type(self).__name__} has no critic")
 
@@ -109,7 +109,7 @@ class Episodic(Agent):
         """Returns the rollouts of an iteration."""
 
     @abc.abstractmethod
-    def init(self, key: Array, task: EpisodicTask, initial: ContextDistribution, target: ContextDistribution) -> Any:
+    def init(self, key: Array, task: EpisodicTask, initial: ContextDistribution, target: ContextDistribution) -> PyTree:
         """Returns the state before the first iteration.
 
         Args:
@@ -121,10 +121,10 @@ class Episodic(Agent):
 
     @abc.abstractmethod
     def sample_parameters(
-        self, state: Any, task: EpisodicTask, key: Array, contexts: Float[Array, "M dim"]
+        self, state: PyTree, task: EpisodicTask, key: Array, contexts: Float[Array, "M dim"]
     ) -> Float[Array, "M parameter"]:
         """Returns a draw of the policy in each context, inside the bounds."""
 
     @abc.abstractmethod
-    def environment_steps_before(self, state: Any) -> Int[Array, ""]:
+    def environment_steps_before(self, state: PyTree) -> Int[Array, ""]:
         """Returns how many control steps were spent before the first iteration."""

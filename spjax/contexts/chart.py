@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from spjax.solvers.augmented_lagrangian import Result, Solution, SolverConfig, solve
 from spjax.solvers.implicit import Constraints, Derivatives, Model, Objective, attach_derivatives
@@ -31,8 +31,8 @@ class LocalProblem:
     Constraints: KL <= max_kl, the performance bound where there is one, and what the chart itself limits.
     """
 
-    old: Any  # the distribution at y = 0
-    data: Any  # what `Chart.prepare` returned, any pytree
+    old: PyTree  # the distribution at y = 0
+    data: PyTree  # what `Chart.prepare` returned, any pytree
     weights: Float[Array, " M"]  # values / number of contexts; zero where masked out
     performance_weight: Float[Array, ""]
     target_weight: Float[Array, ""]

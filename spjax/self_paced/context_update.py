@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax.contexts.chart import KlDirection, LocalProblem, performance_gain
 from spjax.self_paced.arguments import check_floor, check_number, check_samples
@@ -140,12 +140,14 @@ def _update(static: Static, inputs: Inputs[Family]) -> tuple[Family, ContextUpda
     return _update_forward(static, inputs)[0]
 
 
-def _update_forward(static: Static, inputs: Inputs[Family]) -> tuple[tuple[Family, ContextUpdate], Any]:
+def _update_forward(static: Static, inputs: Inputs[Family]) -> tuple[tuple[Family, ContextUpdate], PyTree]:
     outputs, solution = _in_precision(_run, static, inputs)
     return outputs, (inputs, solution)
 
 
-def _update_backward(static: Static, residuals: Any, cotangents: tuple[Family, ContextUpdate]) -> tuple[Inputs[Family]]:
+def _update_backward(
+    static: Static, residuals: PyTree, cotangents: tuple[Family, ContextUpdate]
+) -> tuple[Inputs[Family]]:
     return (_in_precision(_pull_back, static, *residuals, cotangents[0]),)
 
 
@@ -158,7 +160,7 @@ def _in_precision(function: Callable[..., Any], static: Static, *arguments: Any)
     return (in_float64(function) if static.precision == "float64" else function)(*arguments)
 
 
-def _run(static: Static, inputs: Inputs[Family]) -> tuple[tuple[Family, ContextUpdate], Any]:
+def _run(static: Static, inputs: Inputs[Family]) -> tuple[tuple[Family, ContextUpdate], PyTree]:
     """Solves; returns the outputs, and what the derivatives need: the solution, and whether it is a minimum that moves."""
     dtype = dtype_of(inputs.old)
     usable, finite = clean(to_working_precision(static, inputs))
@@ -179,7 +181,7 @@ def _run(static: Static, inputs: Inputs[Family]) -> tuple[tuple[Family, ContextU
     return (new, record), (solution.z, solution.multipliers, moves)
 
 
-def _pull_back(static: Static, inputs: Inputs[Family], solution: Any, new_bar: Family) -> Inputs[Family]:
+def _pull_back(static: Static, inputs: Inputs[Family], solution: PyTree, new_bar: Family) -> Inputs[Family]:
     """Returns the derivatives of the inputs; those of rounding are left out."""
     y, multipliers, moves = solution
 

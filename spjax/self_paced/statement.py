@@ -2,13 +2,13 @@
 
 import dataclasses
 import enum
-from typing import Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax.contexts.base import ContextDistribution
 from spjax.contexts.chart import KlDirection, LocalProblem, scaled
@@ -127,7 +127,7 @@ def state_problem(
     return scaled(old.chart, problem, static.kl_direction), mode.astype(jnp.int32)
 
 
-def _data(inputs: Inputs[Family]) -> Any:
+def _data(inputs: Inputs[Family]) -> PyTree:
     chart = inputs.old.chart
     data = chart.prepare(inputs.old, inputs.target, inputs.contexts, inputs.mask)
     return data if inputs.std_floor is None else chart.with_floor(data, inputs.std_floor)

@@ -15,14 +15,14 @@ at the end the solution is drawn back along the ray to the feasible start. Deriv
 import dataclasses
 import enum
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from flax import struct
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax.solvers.implicit import Constraints, Derivatives, Objective, attach_derivatives, automatic_derivatives
 from spjax.solvers.newton import damped_newton
@@ -76,7 +76,7 @@ class _State(NamedTuple):
     error: Float[Array, ""]  # smallest error of the optimality conditions at which a prediction was taken
     penalty: Float[Array, ""]
     residual: Float[Array, ""]  # at the last multiplier update
-    inner: Any
+    inner: PyTree
     inner_iterations: Int[Array, ""]
     iterations: Int[Array, ""]
     best_z: Float[Array, " n"]
@@ -90,7 +90,7 @@ def solve(
     objective: Objective,
     constraints: Constraints,
     z0: Float[Array, " n"],
-    params: Any,
+    params: PyTree,
     *,
     config: SolverConfig = DEFAULT_CONFIG,
     derivatives: Derivatives | None = None,
@@ -122,7 +122,7 @@ def _minimise(
     objective: Objective,
     constraints: Constraints,
     z0: Float[Array, " n"],
-    params: Any,
+    params: PyTree,
     config: SolverConfig,
     derivatives: Derivatives,
 ) -> Solution:
@@ -180,14 +180,14 @@ def _minimise(
     )
 
 
-def _keep_best(state: _State, model: Any) -> _State:
+def _keep_best(state: _State, model: PyTree) -> _State:
     better = jnp.all(model.constraints <= 0) & (model.value < state.best_value)
     return state._replace(
         best_z=jnp.where(better, state.z, state.best_z), best_value=jnp.where(better, model.value, state.best_value)
     )
 
 
-def _update_multipliers(state: _State, model: Any, tolerance: float, config: SolverConfig) -> _State:
+def _update_multipliers(state: _State, model: PyTree, tolerance: float, config: SolverConfig) -> _State:
     """Moves the multipliers where the inner problem is solved well enough, and says whether all is done."""
 
     def errors(multipliers: Float[Array, " m"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -218,10 +218,10 @@ def _update_multipliers(state: _State, model: Any, tolerance: float, config: Sol
 
 def _inner_step(
     state: _State,
-    model: Any,
+    model: PyTree,
     objective: Objective,
     constraints: Constraints,
-    params: Any,
+    params: PyTree,
     margin: float,
     config: SolverConfig,
     derivatives: Derivatives,
@@ -233,7 +233,7 @@ def _inner_step(
         shifted = jnp.maximum(0.0, multipliers + penalty * constraints)
         return value + (shifted**2 - multipliers**2).sum() / (2 * penalty)
 
-    def guarded(z: Float[Array, " n"], hessian: Any = None) -> Float[Array, ""]:
+    def guarded(z: Float[Array, " n"], hessian: PyTree = None) -> Float[Array, ""]:
         del hessian  # optax's line searches hand it on
         violations = constraints(z, params) + margin
         value = augmented(objective(z, params), violations)

@@ -8,16 +8,16 @@ and the result is the derivative of the side that the active set names.
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from spjax.solvers.linalg import solve_positive
 
-Objective = Callable[[Float[Array, " n"], Any], Float[Array, ""]]
-Constraints = Callable[[Float[Array, " n"], Any], Float[Array, " m"]]
+Objective = Callable[[Float[Array, " n"], PyTree], Float[Array, ""]]
+Constraints = Callable[[Float[Array, " n"], PyTree], Float[Array, " m"]]
 
 
 class Model(NamedTuple):
@@ -32,18 +32,18 @@ class Model(NamedTuple):
 class Derivatives(NamedTuple):
     """How to differentiate a problem in z; static, two functions."""
 
-    model: Callable[[Float[Array, " n"], Any], Model]
-    hessian: Callable[[Float[Array, " n"], Any, Float[Array, " m"]], Float[Array, "n n"]]  # of f + weights . g
+    model: Callable[[Float[Array, " n"], PyTree], Model]
+    hessian: Callable[[Float[Array, " n"], PyTree, Float[Array, " m"]], Float[Array, "n n"]]  # of f + weights . g
 
 
 def automatic_derivatives(objective: Objective, constraints: Constraints) -> Derivatives:
     """Returns the derivatives by automatic differentiation; fine where speed and compile time do not matter."""
 
-    def model(z: Float[Array, " n"], params: Any) -> Model:
+    def model(z: Float[Array, " n"], params: PyTree) -> Model:
         value, gradient = jax.value_and_grad(objective)(z, params)
         return Model(value, constraints(z, params), gradient, jax.jacrev(constraints)(z, params))
 
-    def hessian(z: Float[Array, " n"], params: Any, weights: Float[Array, " m"]) -> Float[Array, "n n"]:
+    def hessian(z: Float[Array, " n"], params: PyTree, weights: Float[Array, " m"]) -> Float[Array, "n n"]:
         return jax.hessian(lambda z: objective(z, params) + weights @ constraints(z, params))(z)
 
     return Derivatives(model, hessian)
@@ -57,7 +57,7 @@ def attach_derivatives(
     z: Float[Array, " n"],
     multipliers: Float[Array, " m"],
     valid: Bool[Array, ""],
-    params: Any,
+    params: PyTree,
 ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
     """Returns ``z`` and ``multipliers`` unchanged, as differentiable functions of ``params``.
 
@@ -73,14 +73,14 @@ def _forward(
     z: Float[Array, " n"],
     multipliers: Float[Array, " m"],
     valid: Bool[Array, ""],
-    params: Any,
-) -> tuple[Any, Any]:
+    params: PyTree,
+) -> tuple[PyTree, PyTree]:
     return (z, multipliers), (z, multipliers, valid, params)
 
 
 def _backward(
-    objective: Objective, constraints: Constraints, derivatives: Derivatives, residuals: Any, cotangents: Any
-) -> tuple[None, None, None, Any]:
+    objective: Objective, constraints: Constraints, derivatives: Derivatives, residuals: PyTree, cotangents: PyTree
+) -> tuple[None, None, None, PyTree]:
     z, multipliers, valid, params = residuals
     active = multipliers > jnp.sqrt(jnp.finfo(z.dtype).eps)
     jacobian = jnp.where(active[:, None], derivatives.model(z, params).jacobian, 0.0)
@@ -100,15 +100,15 @@ def pull_back(
     active: Bool[Array, " m"],
     along: tuple[Float[Array, " n"], Float[Array, " m"]],
     valid: Bool[Array, ""],
-    params: Any,
-) -> Any:
+    params: PyTree,
+) -> PyTree:
     """Returns the derivatives by ``params``, given the solution ``along`` of the Karush-Kuhn-Tucker system.
 
     That is the solution of H x + J' y = z_bar, J x = multipliers_bar on the active rows.
     """
     direction, multiplier_direction = along
 
-    def stationarity(params: Any) -> Float[Array, ""]:
+    def stationarity(params: PyTree) -> Float[Array, ""]:
         def lagrangian(z: Float[Array, " n"]) -> Float[Array, ""]:
             return objective(z, params) + multipliers @ constraints(z, params)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from jaxtyping import PyTree
 
 
 def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -15,12 +16,12 @@ def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @jax.custom_batching.custom_vmap
-    def region(*arguments: Any) -> Any:
+    def region(*arguments: PyTree) -> PyTree:
         with jax.enable_x64(True):
             return function(*arguments)
 
     @region.def_vmap
-    def batched(axis_size: int, in_batched: Any, *arguments: Any) -> tuple[Any, Any]:
+    def batched(axis_size: int, in_batched: PyTree, *arguments: PyTree) -> tuple[PyTree, PyTree]:
         in_axes = jax.tree.map(lambda is_batched: 0 if is_batched else None, tuple(in_batched))
         result = in_float64(jax.vmap(function, in_axes=in_axes, axis_size=axis_size))(*arguments)
         return result, jax.tree.map(lambda _: True, result)

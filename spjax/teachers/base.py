@@ -9,11 +9,11 @@ A teacher of one's own inherits `Teacher` and says where contexts come from, ``s
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import jax
 from flax import struct
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from spjax.contexts import ContextDistribution, ContextSpace
 from spjax.envs.base import Task
@@ -45,15 +45,15 @@ class Teacher(Part, abc.ABC):
         return False
 
     @abc.abstractmethod
-    def init(self, key: Array, space: ContextSpace) -> Any:
+    def init(self, key: Array, space: ContextSpace) -> PyTree:
         """Returns the state before any episode."""
 
     @abc.abstractmethod
-    def sample(self, state: Any, key: Array, space: ContextSpace) -> Float[Array, " dim"]:
+    def sample(self, state: PyTree, key: Array, space: ContextSpace) -> Float[Array, " dim"]:
         """Returns one context inside the bounds, from the current distribution."""
 
     @abc.abstractmethod
-    def update(self, state: Any, key: Array, episodes: Episodes, value: Value) -> tuple[Any, Any]:
+    def update(self, state: PyTree, key: Array, episodes: Episodes, value: Value) -> tuple[PyTree, PyTree]:
         """Returns the state after one iteration's finished episodes, and a pytree of metrics, None for none.
 
         Args:
@@ -71,11 +71,13 @@ class Teacher(Part, abc.ABC):
             target=task.target if self.target is None else self.target,
         )
 
-    def ticket(self, space: ContextSpace) -> Any:
+    def ticket(self, space: ContextSpace) -> PyTree:
         """Returns the note that an episode carries from its assignment to its record; this one, of a blank slot."""
         return ()
 
-    def assign(self, state: Any, key: Array, space: ContextSpace, last: Attempt) -> tuple[Float[Array, " dim"], Any]:
+    def assign(
+        self, state: PyTree, key: Array, space: ContextSpace, last: Attempt
+    ) -> tuple[Float[Array, " dim"], PyTree]:
         """Returns the next context of a slot and the ticket of that episode.
 
         Args:
@@ -86,15 +88,17 @@ class Teacher(Part, abc.ABC):
         """
         return self.sample(state, key, space), self.ticket(space)
 
-    def batch(self, state: Any, key: Array, space: ContextSpace, count: int) -> tuple[Float[Array, "count dim"], Any]:
+    def batch(
+        self, state: PyTree, key: Array, space: ContextSpace, count: int
+    ) -> tuple[Float[Array, "count dim"], PyTree]:
         """Returns the contexts of one iteration of an episodic agent, which runs them all at once, and their tickets."""
         return self.sample_many(state, key, space, count), ()
 
-    def sample_many(self, state: Any, key: Array, space: ContextSpace, count: int) -> Float[Array, "count dim"]:
+    def sample_many(self, state: PyTree, key: Array, space: ContextSpace, count: int) -> Float[Array, "count dim"]:
         """Returns that many contexts of the current distribution."""
         return jax.vmap(lambda k: self.sample(state, k, space))(jax.random.split(key, count))
 
-    def problem(self, state: Any) -> JointProblem | None:
+    def problem(self, state: PyTree) -> JointProblem | None:
         """Returns what the joint fit of policy and contexts is about, for agents that fit both; None for none."""
         return None
 

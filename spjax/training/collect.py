@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from spjax.agents.base import Episodic, Rollouts, Slots, StepBased
 from spjax.agents.step_based.cloning import hold_position
@@ -44,8 +44,8 @@ class Collector(abc.ABC):
 
     @abc.abstractmethod
     def init(
-        self, key_agent: PRNGKeyArray, key_world: PRNGKeyArray, teacher_state: Any, cloned: bool
-    ) -> tuple[Any, Any]:
+        self, key_agent: PRNGKeyArray, key_world: PRNGKeyArray, teacher_state: PyTree, cloned: bool
+    ) -> tuple[PyTree, PyTree]:
         """Returns the agent's first state, and what is kept of the world."""
 
     @abc.abstractmethod
@@ -54,24 +54,26 @@ class Collector(abc.ABC):
 
     @abc.abstractmethod
     def learn(
-        self, agent_state: Any, teacher_state: Any, world: Any, key: PRNGKeyArray
-    ) -> tuple[Any, Any, Episodes, Any]:
+        self, agent_state: PyTree, teacher_state: PyTree, world: PyTree, key: PRNGKeyArray
+    ) -> tuple[PyTree, PyTree, Episodes, PyTree]:
         """Returns the agent's state, what is kept of the world, the episodes, and the agent's metrics."""
 
     @abc.abstractmethod
-    def environment_steps(self, world: Any) -> Int[Array, ""] | None:
+    def environment_steps(self, world: PyTree) -> Int[Array, ""] | None:
         """Returns how many there were so far, None where each iteration has the same number."""
 
     @abc.abstractmethod
-    def value(self, agent_state: Any) -> Value:
+    def value(self, agent_state: PyTree) -> Value:
         """Returns the critic."""
 
     @abc.abstractmethod
-    def play(self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> tuple[Outcome, Path]:
+    def play(
+        self, agent_state: PyTree, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
+    ) -> tuple[Outcome, Path]:
         """Returns one episode of the stochastic policy in each context, and its path."""
 
     @abc.abstractmethod
-    def states(self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> EnvState:
+    def states(self, agent_state: PyTree, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> EnvState:
         """Returns the states [time, episode] of the episodes that `play` plays with these arguments."""
 
 
@@ -84,8 +86,8 @@ class SlotCollector(Collector):
     teacher: Teacher
 
     def init(
-        self, key_agent: PRNGKeyArray, key_world: PRNGKeyArray, teacher_state: Any, cloned: bool
-    ) -> tuple[Any, Any]:
+        self, key_agent: PRNGKeyArray, key_world: PRNGKeyArray, teacher_state: PyTree, cloned: bool
+    ) -> tuple[PyTree, PyTree]:
         """Returns the agent's first state, and freshly reset slots."""
         env, space = self.env, self.env.context_space
         if cloned:
@@ -104,20 +106,22 @@ class SlotCollector(Collector):
         return key_agent, key_teacher
 
     def learn(
-        self, agent_state: Any, teacher_state: Any, world: Any, key: PRNGKeyArray
-    ) -> tuple[Any, Any, Episodes, Any]:
+        self, agent_state: PyTree, teacher_state: PyTree, world: PyTree, key: PRNGKeyArray
+    ) -> tuple[PyTree, PyTree, Episodes, PyTree]:
         """Steps the slots and updates the agent."""
         state, after, episodes, metrics = self.agent.iterate(agent_state, self._world(teacher_state, world), key)
         return state, after.slots, episodes, metrics
 
-    def environment_steps(self, world: Any) -> None:
+    def environment_steps(self, world: PyTree) -> None:
         """Each iteration has `steps_per_iteration`."""
 
-    def value(self, agent_state: Any) -> Value:
+    def value(self, agent_state: PyTree) -> Value:
         """Returns the critic's discounted return of observations."""
         return lambda observation: self.agent.value(agent_state, observation)
 
-    def play(self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> tuple[Outcome, Path]:
+    def play(
+        self, agent_state: PyTree, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
+    ) -> tuple[Outcome, Path]:
         """Plays until all episodes have ended.
 
         The path has the env's `trace` after 0, 1, ... horizon control steps; rows past the episode's length mean nothing.
@@ -133,11 +137,11 @@ class SlotCollector(Collector):
         # As plain bits, since the reuse check takes a key that is indexed inside a loop for one that is used again.
         bits = jax.random.key_data(jax.random.split(key_steps, env.horizon))
 
-        def running(carry: tuple[Array, Any, Outcome, Array]) -> Bool[Array, ""]:
+        def running(carry: tuple[Array, PyTree, Outcome, Array]) -> Bool[Array, ""]:
             time, _, outcome, _ = carry
             return (time < env.horizon) & ~outcome.ended.all()
 
-        def environment_step(carry: tuple[Array, Any, Outcome, Array]) -> tuple[Array, Any, Outcome, Array]:
+        def environment_step(carry: tuple[Array, PyTree, Outcome, Array]) -> tuple[Array, PyTree, Outcome, Array]:
             time, env_states, outcome, path = carry
             after = self.control_step(agent_state, jax.random.wrap_key_data(bits[time]), env_states)
             going, total = ~outcome.ended, outcome.episode_return
@@ -157,7 +161,7 @@ class SlotCollector(Collector):
         _, _, outcome, path = jax.lax.while_loop(running, environment_step, start)
         return outcome, path
 
-    def states(self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> EnvState:
+    def states(self, agent_state: PyTree, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> EnvState:
         """Plays all control steps up to the horizon; what follows an episode's end means nothing."""
         key_reset, key_steps = jax.random.split(key)
         start = jax.vmap(self.env.reset)(jax.random.split(key_reset, contexts.shape[0]), contexts)
@@ -170,13 +174,13 @@ class SlotCollector(Collector):
         states: EnvState = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, later)
         return states
 
-    def control_step(self, agent_state: Any, key: PRNGKeyArray, env_states: EnvState) -> EnvState:
+    def control_step(self, agent_state: PyTree, key: PRNGKeyArray, env_states: EnvState) -> EnvState:
         """Returns the environments one control step of the stochastic policy later."""
         key_act, key_env = jax.random.split(key)
         actions = self.agent.act(agent_state, self.env, key_act, env_states.observation)
         return jax.vmap(self.env.step)(jax.random.split(key_env, len(actions)), env_states, actions)
 
-    def _world(self, teacher_state: Any, slots: Any) -> Slots:
+    def _world(self, teacher_state: PyTree, slots: PyTree) -> Slots:
         space = self.env.context_space
         return Slots(self.env, slots, lambda key, last: self.teacher.assign(teacher_state, key, space, last))
 
@@ -190,8 +194,8 @@ class RolloutCollector(Collector):
     teacher: Teacher
 
     def init(
-        self, key_agent: PRNGKeyArray, key_world: PRNGKeyArray, teacher_state: Any, cloned: bool
-    ) -> tuple[Any, Any]:
+        self, key_agent: PRNGKeyArray, key_world: PRNGKeyArray, teacher_state: PyTree, cloned: bool
+    ) -> tuple[PyTree, PyTree]:
         """Returns the agent's first state, and the steps that it took to get it."""
         state = self.agent.init(key_agent, self.task, self.teacher.starts_at, self.teacher.aims_at)
         return state, Totals(self.agent.environment_steps_before(state))
@@ -201,12 +205,12 @@ class RolloutCollector(Collector):
         return key, jax.random.fold_in(key, 2)
 
     def learn(
-        self, agent_state: Any, teacher_state: Any, world: Any, key: PRNGKeyArray
-    ) -> tuple[Any, Any, Episodes, Any]:
+        self, agent_state: PyTree, teacher_state: PyTree, world: PyTree, key: PRNGKeyArray
+    ) -> tuple[PyTree, PyTree, Episodes, PyTree]:
         """Runs the rollouts of an iteration and updates the agent."""
         space = self.task.context_space
 
-        def batch(key: Array, count: int) -> tuple[Float[Array, "M dim"], Any]:
+        def batch(key: Array, count: int) -> tuple[Float[Array, "M dim"], PyTree]:
             return self.teacher.batch(teacher_state, key, space, count)
 
         asked = Rollouts(self.task, batch, self.teacher.problem(teacher_state))
@@ -218,7 +222,7 @@ class RolloutCollector(Collector):
         """Those of all rollouts."""
         return world.environment_steps
 
-    def value(self, agent_state: Any) -> Value:
+    def value(self, agent_state: PyTree) -> Value:
         """Returns what refuses to be called: there is no critic."""
 
         def none(observation: Array) -> Array:
@@ -226,11 +230,13 @@ class RolloutCollector(Collector):
 
         return none
 
-    def play(self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> tuple[Outcome, Path]:
+    def play(
+        self, agent_state: PyTree, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
+    ) -> tuple[Outcome, Path]:
         """Returns one rollout in each context, of parameters drawn from the policy, and its path."""
         keys, thetas = self._drawn(agent_state, key, contexts)
 
-        def rollout(bits: Array, theta: Array, context: Array) -> tuple[Any, Array]:
+        def rollout(bits: Array, theta: Array, context: Array) -> tuple[PyTree, Array]:
             # Twice the same randomness, on purpose: as plain bits, since the reuse check would object.
             outcome = self.task.rollout(jax.random.wrap_key_data(bits), theta, context)
             states = self.task.states(jax.random.wrap_key_data(bits), theta, context)
@@ -246,21 +252,21 @@ class RolloutCollector(Collector):
         )
         return outcome, path
 
-    def states(self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> EnvState:
+    def states(self, agent_state: PyTree, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> EnvState:
         """Returns the states of the rollouts."""
         keys, thetas = self._drawn(agent_state, key, contexts)
         states: EnvState = jax.vmap(self.task.states, out_axes=1)(keys, thetas, contexts)
         return states
 
     def _drawn(
-        self, agent_state: Any, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
+        self, agent_state: PyTree, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
     ) -> tuple[Key[Array, " episode"], Float[Array, "episode parameter"]]:
         key_parameters, key_rollouts = jax.random.split(key)
         thetas = self.agent.sample_parameters(agent_state, self.task, key_parameters, contexts)
         return jax.random.split(key_rollouts, len(contexts)), thetas
 
 
-def collector(task: Task, agent: Any, teacher: Teacher) -> Collector:
+def collector(task: Task, agent: PyTree, teacher: Teacher) -> Collector:
     """Returns how this agent collects in this task."""
     kinds: dict[str, Any] = {"slots": SlotCollector, "rollouts": RolloutCollector}
     made: Collector = kinds[agent.collects](task, agent, teacher)

@@ -4,12 +4,11 @@ The experiment itself is a pytree whose leaves are the traced settings, so a swe
 """
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from spjax.agents.base import Agent
 from spjax.contexts import ContextSpace
@@ -35,7 +34,7 @@ class Experiment:
         return collector(self.task, self.agent, self.teacher)
 
     @property
-    def discount(self) -> Any:
+    def discount(self) -> PyTree:
         """Gamma, of the returns; 1 for rollouts, which have one reward, whatever is discounted in it."""
         return self.agent.discount
 
@@ -77,15 +76,15 @@ class Experiment:
         metrics = _metrics(episodes, self.task.context_space, agent_metrics, teacher_metrics, steps)
         return state, dataclasses.replace(metrics, frozen=frozen_at >= 0)
 
-    def learn(self, state: "RunState") -> tuple[Any, Any, Episodes, Any]:
+    def learn(self, state: "RunState") -> tuple[PyTree, PyTree, Episodes, PyTree]:
         """Returns the agent's half of an iteration: its new state, the world, the finished episodes and its metrics."""
         key, _ = self._keys(state)
         return self.collector.learn(state.agent_state, state.teacher_state, state.world, key)
 
-    def teach(self, state: "RunState", agent_state: Any, episodes: Episodes) -> tuple[Any, Any]:
+    def teach(self, state: "RunState", agent_state: PyTree, episodes: Episodes) -> tuple[PyTree, PyTree]:
         """Returns the teacher's half, from what the agent has become and finished: the teacher's new state and its metrics."""
         _, key = self._keys(state)
-        taught: tuple[Any, Any] = self.teacher.update(
+        taught: tuple[PyTree, PyTree] = self.teacher.update(
             state.teacher_state, key, episodes, self.collector.value(agent_state)
         )
         return taught
@@ -130,9 +129,9 @@ class RunState:
 
     key: PRNGKeyArray
     iteration: Int[Array, ""]  # iterations completed
-    agent_state: Any
-    teacher_state: Any
-    world: Any  # the environment slots, or the totals of whole rollouts
+    agent_state: PyTree
+    teacher_state: PyTree
+    world: PyTree  # the environment slots, or the totals of whole rollouts
     frozen_at: Int[Array, ""]  # iteration that gave non-finite parameters, -1 while all is well
 
 
@@ -146,8 +145,8 @@ class Metrics:
     success_rate: Maybe
     clipped_fraction: Maybe  # of the episodes, whose context lies on a bound
     frozen: Bool[Array, ""]
-    agent: Any
-    teacher: Any
+    agent: PyTree
+    teacher: PyTree
     environment_steps: Int[Array, ""] | None = (
         None  # so far; None where every iteration has steps_per_iteration of them
     )
@@ -165,8 +164,8 @@ class Evaluation:
 def _metrics(
     episodes: Episodes,
     space: ContextSpace,
-    agent_metrics: Any,
-    teacher_metrics: Any,
+    agent_metrics: PyTree,
+    teacher_metrics: PyTree,
     environment_steps: Int[Array, ""] | None,
 ) -> Metrics:
     has_return = environment_steps is None
@@ -185,6 +184,6 @@ def _metrics(
     )
 
 
-def _all_finite(tree: Any) -> Bool[Array, ""]:
+def _all_finite(tree: PyTree) -> Bool[Array, ""]:
     floats = [leaf for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in floats]).all()

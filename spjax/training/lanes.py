@@ -9,16 +9,18 @@ import abc
 import dataclasses
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from jaxtyping import PyTree
 
 from spjax.cores import num_cores, working
 
-Lanes = Any  # a pytree of every lane on the devices, all in a tuple (`Calls`) or in one with the lane axis first (`Vmapped`)
+# every lane on the devices: all in a tuple (`Calls`), or in one pytree with the lane axis first (`Vmapped`)
+Lanes: TypeAlias = PyTree
 Compiled = Callable[..., Lanes]
 
 
@@ -34,19 +36,19 @@ class Layout(abc.ABC):
         """How many lanes run at the same time, and what a lane runs on."""
 
     @abc.abstractmethod
-    def to_devices(self, host: Any) -> Lanes:
+    def to_devices(self, host: PyTree) -> Lanes:
         """Returns the lanes of arrays [lane, ...]."""
 
     @abc.abstractmethod
-    def to_host(self, lanes: Lanes) -> Any:
+    def to_host(self, lanes: Lanes) -> PyTree:
         """Returns NumPy arrays [lane, ...]."""
 
     @abc.abstractmethod
-    def abstract(self, lane: Any) -> Lanes:
+    def abstract(self, lane: PyTree) -> Lanes:
         """Returns shapes and dtypes of all lanes, from those of one."""
 
     @abc.abstractmethod
-    def part(self, lanes: Lanes, choose: Callable[[Any], Any]) -> Lanes:
+    def part(self, lanes: Lanes, choose: Callable[[PyTree], PyTree]) -> Lanes:
         """Returns of every lane what `choose` takes out of it."""
 
     @abc.abstractmethod
@@ -69,23 +71,23 @@ class Calls(Layout):
         """Cores, or fewer if there are not so many lanes."""
         return min(num_cores(), self.num_lanes), "core"
 
-    def to_devices(self, host: Any) -> Lanes:
+    def to_devices(self, host: PyTree) -> Lanes:
         """Returns a tuple of lanes."""
 
-        def lane(index: int) -> Any:
+        def lane(index: int) -> PyTree:
             return jax.tree.map(lambda leaf: leaf[index], host)
 
         return tuple(jax.device_put(lane(index), jax.devices()[0]) for index in range(self.num_lanes))
 
-    def to_host(self, lanes: Lanes) -> Any:
+    def to_host(self, lanes: Lanes) -> PyTree:
         """Returns copies."""
         return jax.tree.map(lambda *leaves: np.stack(leaves), *lanes)
 
-    def abstract(self, lane: Any) -> Lanes:
+    def abstract(self, lane: PyTree) -> Lanes:
         """Returns a tuple of the same."""
         return (lane,) * self.num_lanes
 
-    def part(self, lanes: Lanes, choose: Callable[[Any], Any]) -> Lanes:
+    def part(self, lanes: Lanes, choose: Callable[[PyTree], PyTree]) -> Lanes:
         """Chooses lane by lane."""
         return tuple(choose(lane) for lane in lanes)
 
@@ -93,7 +95,7 @@ class Calls(Layout):
         """Compiles for one lane."""
         compiled = _compiled(function, options, *(argument[0] for argument in lanes), *shared)
 
-        def call(*arguments: Any) -> Lanes:
+        def call(*arguments: PyTree) -> Lanes:
             each, shared = zip(*arguments[: len(lanes)], strict=True), arguments[len(lanes) :]
             num_threads, _ = self.workers
             threads = ThreadPoolExecutor(num_threads)
@@ -114,31 +116,31 @@ class Vmapped(Layout):
         """Devices, or fewer if there are not so many lanes."""
         return min(jax.device_count(), self.num_lanes), "device"
 
-    def to_devices(self, host: Any) -> Lanes:
+    def to_devices(self, host: PyTree) -> Lanes:
         """Returns sharded arrays [lane, ...]."""
         lanes = np.minimum(np.arange(self._padded), self.num_lanes - 1)
         return jax.device_put(jax.tree.map(lambda leaf: leaf[lanes], host), self._sharding)
 
-    def to_host(self, lanes: Lanes) -> Any:
+    def to_host(self, lanes: Lanes) -> PyTree:
         """Leaves the repeated lanes out."""
         return jax.tree.map(lambda leaf: np.asarray(leaf)[: self.num_lanes], lanes)
 
-    def abstract(self, lane: Any) -> Lanes:
+    def abstract(self, lane: PyTree) -> Lanes:
         """Returns shapes with the lane axis first, and how it is sharded."""
 
-        def of_all(leaf: Any) -> jax.ShapeDtypeStruct:
+        def of_all(leaf: PyTree) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct((self._padded, *leaf.shape), leaf.dtype, sharding=self._sharding)
 
         return jax.tree.map(of_all, lane)
 
-    def part(self, lanes: Lanes, choose: Callable[[Any], Any]) -> Lanes:
+    def part(self, lanes: Lanes, choose: Callable[[PyTree], PyTree]) -> Lanes:
         """Chooses from all lanes at once."""
         return choose(lanes)
 
     def compile(self, function: Callable[..., Any], lanes: tuple[Lanes, ...], *shared: Any, **options: Any) -> Compiled:
         """Compiles for all lanes together."""
 
-        def on_all(*arguments: Any) -> Lanes:
+        def on_all(*arguments: PyTree) -> Lanes:
             each, shared = arguments[: len(lanes)], arguments[len(lanes) :]
             vmapped = jax.vmap(lambda *lane: function(*lane, *shared))
             mesh, specs = self._sharding.mesh, self._sharding.spec

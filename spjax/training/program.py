@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from spjax.training.experiment import Evaluation, Experiment, Metrics, RunState
 from spjax.training.lanes import Calls, Compiled, Lanes, Layout, Vmapped
@@ -67,7 +67,7 @@ class Program:
         """Returns the compiled function of `experiments` and arguments like these, from a function of one lane."""
         return self.layout.compile(function, (self.experiments, *lanes), compiler_options=self.compiler_options)
 
-    def to_host(self, lanes: Lanes) -> Any:
+    def to_host(self, lanes: Lanes) -> PyTree:
         """Returns NumPy arrays [lane, ...]; of keys their raw data."""
         return self.layout.to_host(_without_keys(lanes))
 
@@ -88,11 +88,11 @@ class Program:
         lane = _by_path(self._host_state())
         return {name: ((self.layout.num_lanes, *leaf.shape), np.dtype(leaf.dtype)) for name, leaf in lane.items()}
 
-    def states(self, host: Any) -> Lanes:
+    def states(self, host: PyTree) -> Lanes:
         """Returns the states on the devices, from what `to_host` made of them."""
         return _with_keys(self.layout.to_devices(host), self.layout.abstract(self._state))
 
-    def _host_state(self) -> Any:
+    def _host_state(self) -> PyTree:
         return jax.eval_shape(_without_keys, self._state)
 
 
@@ -142,12 +142,12 @@ def _snapshot(experiment: Experiment, state: RunState) -> Snapshot:
     )
 
 
-def _without_keys(tree: Any) -> Any:
+def _without_keys(tree: PyTree) -> PyTree:
     """Returns the tree with typed keys replaced by their raw data."""
     return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree)
 
 
-def _with_keys(tree: Any, like: Any) -> Any:
+def _with_keys(tree: PyTree, like: PyTree) -> PyTree:
     """Returns the tree with raw data wrapped as typed keys where `like` has them."""
     return jax.tree.map(lambda leaf, ref: jax.random.wrap_key_data(leaf) if _is_key(ref) else leaf, tree, like)
 
@@ -157,5 +157,5 @@ def _by_path(tree: Any) -> dict[str, Any]:
     return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
 
 
-def _is_key(leaf: Any) -> bool:
+def _is_key(leaf: PyTree) -> bool:
     return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)

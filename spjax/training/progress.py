@@ -1,9 +1,9 @@
 """What the terminal shows while a sweep trains."""
 
 import math
-from typing import Any
 
 import numpy as np
+from jaxtyping import PyTree
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -39,7 +39,7 @@ class SweepProgress:
         self._bar.start()
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: PyTree) -> None:
         self._bar.stop()
 
     def update(self, iteration: int, metrics: Metrics, snapshot: Snapshot) -> None:

@@ -8,13 +8,13 @@ or a fit fails, the old distributions are kept.
 
 import abc
 import dataclasses
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 from jax.typing import DTypeLike
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax.agents.base import Episodic, Rollouts
 from spjax.agents.episodic.buffer import Batch, flatten, store
@@ -239,7 +239,7 @@ def whole_episodes(
     rewards: Float[Array, " M"],
     successes: Bool[Array, " M"],
     lengths: Int[Array, " M"],
-    tickets: Any,
+    tickets: PyTree,
 ) -> Episodes:
     """Returns rollouts as episodes; a rollout has one reward, whatever is discounted in it."""
     count = len(rewards)

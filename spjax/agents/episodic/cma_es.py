@@ -16,13 +16,12 @@ the weights no longer sum to one and the step size collapses on a plateau; here,
 import functools
 import importlib.util
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from spjax.agents.base import Episodic, Rollouts
 from spjax.agents.episodic.base import whole_episodes
@@ -42,7 +41,7 @@ LEAST_POPULATION = 3
 class CMAESState:
     """What CMA-ES carries from generation to generation."""
 
-    search: Any  # evosax's: mean, step size, covariance and paths, of parameters not yet mapped into the bounds
+    search: PyTree  # evosax's: mean, step size, covariance and paths, of parameters not yet mapped into the bounds
 
 
 @struct.dataclass
@@ -127,7 +126,7 @@ class CMAES(Episodic):
 
         return into_bounds(population[: len(contexts)], task.parameter_lower, task.parameter_upper)
 
-    def _strategy(self, task: EpisodicTask) -> tuple[Any, Any]:
+    def _strategy(self, task: EpisodicTask) -> tuple[PyTree, PyTree]:
         """Returns evosax's strategy and its parameters."""
         strategy, params = _cma_es(self.num_rollouts(task), task.parameter_size)
         std = jnp.where(self.initial_std == 0, max(task.parameter_std), self.initial_std)
@@ -140,7 +139,7 @@ def population_size(num_parameters: int) -> int:
 
 
 @functools.cache
-def _cma_es(population_size: int, num_parameters: int) -> tuple[Any, Any]:
+def _cma_es(population_size: int, num_parameters: int) -> tuple[PyTree, PyTree]:
     """Returns evosax's strategy, always the same object, by which its compiled functions are found again, and its constants."""
     from evosax.algorithms import CMA_ES  # an optional extra
 
@@ -150,7 +149,7 @@ def _cma_es(population_size: int, num_parameters: int) -> tuple[Any, Any]:
 
 
 def _weights_in_order(
-    population: Float[Array, "M D"], cost: Float[Array, " M"], search: Any, params: Any
+    population: Float[Array, "M D"], cost: Float[Array, " M"], search: PyTree, params: PyTree
 ) -> Float[Array, " M"]:
     """Returns the weights of the candidates, each rank's once; equal ones rank as they were drawn."""
     return jnp.zeros_like(params.weights).at[jnp.argsort(cost)].set(params.weights)

@@ -9,11 +9,11 @@ which is one method with two meanings of epsilon: that of the second counts 1 / 
 the first step. The libraries behind the published experiments (Stable Baselines 2.9) have the second.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from spjax.promotion import lenient
 
@@ -34,7 +34,7 @@ def adam(epsilon: float, place: EpsilonPlace = "after-correction") -> optax.Grad
         return optax.GradientTransformation(of_optax.init, lenient()(of_optax.update))
 
     def update(
-        gradient: Float[Array, " n"], state: Any, params: None = None
+        gradient: Float[Array, " n"], state: PyTree, params: None = None
     ) -> tuple[Float[Array, " n"], optax.ScaleByAdamState]:
         count = state.count + 1
         mean = BETA_1 * state.mu + (1 - BETA_1) * gradient

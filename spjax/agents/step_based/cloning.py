@@ -8,12 +8,11 @@ that whole episodes are seen.
 """
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from spjax.agents.step_based.minibatches import minibatches, shuffled
 from spjax.agents.step_based.networks import Params
@@ -32,8 +31,8 @@ LEARNING_RATE = 1e-4
 
 
 def hold_position(
-    agent: Any, agent_state: Any, env: Env, key: Array, initial: ContextDistribution | None = None
-) -> Any:
+    agent: PyTree, agent_state: PyTree, env: Env, key: Array, initial: ContextDistribution | None = None
+) -> PyTree:
     """Returns the agent's state with a policy whose deterministic action is close to zero.
 
     Args:
@@ -52,14 +51,14 @@ def hold_position(
     def loss(policy: Params, observation: Array) -> Float[Array, ""]:
         return (agent.deterministic_action(policy, env, observation) ** 2).mean()
 
-    def minibatch_step(carry: tuple[Params, Any], observation: Array) -> tuple[tuple[Params, Any], None]:
+    def minibatch_step(carry: tuple[Params, PyTree], observation: Array) -> tuple[tuple[Params, PyTree], None]:
         policy, optimiser = carry
         gradient = jax.grad(loss)(policy, observation)
         with lenient():
             updates, optimiser = adam.update(gradient, optimiser)
         return (optax.apply_updates(policy, updates), optimiser), None
 
-    def epoch(carry: tuple[Params, Any], epoch_key: Array) -> tuple[tuple[Params, Any], None]:
+    def epoch(carry: tuple[Params, PyTree], epoch_key: Array) -> tuple[tuple[Params, PyTree], None]:
         return jax.lax.scan(minibatch_step, carry, minibatches(epoch_key, observations, BATCH_SIZE))
 
     policy = agent_state.params["policy"]

@@ -3,14 +3,13 @@
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 
-def packed(batch: Any) -> tuple[Float[Array, "row column"], Callable[[Array], Any]]:
+def packed(batch: PyTree) -> tuple[Float[Array, "row column"], Callable[[Array], PyTree]]:
     """Returns a pytree of rows as one matrix, so that an epoch gathers once, and the function that takes rows apart.
 
     Raises:
@@ -23,7 +22,7 @@ def packed(batch: Any) -> tuple[Float[Array, "row column"], Callable[[Array], An
     ends = list(itertools.accumulate(widths))
     matrix = jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1)
 
-    def unpack(rows: Array) -> Any:
+    def unpack(rows: Array) -> PyTree:
         parts = jnp.split(rows, ends[:-1], axis=1)
         shaped = [part.reshape(len(rows), *leaf.shape[1:]) for part, leaf in zip(parts, leaves, strict=True)]
         return jax.tree.unflatten(structure, shaped)
@@ -31,7 +30,7 @@ def packed(batch: Any) -> tuple[Float[Array, "row column"], Callable[[Array], An
     return matrix, unpack
 
 
-def _check_dtypes(batch: Any) -> None:
+def _check_dtypes(batch: PyTree) -> None:
     paths, leaves = zip(*jax.tree_util.tree_leaves_with_path(batch), strict=True)
     wanted = leaves[0].dtype if jnp.issubdtype(leaves[0].dtype, jnp.floating) else jnp.dtype(float)
 

@@ -1,15 +1,14 @@
 """The networks of the step-based learners (reference: Stable Baselines 2.9 `MlpPolicy`, separate networks for all roles)."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-Params = Any
+Params = PyTree
 
 
 class MLP(nn.Module):
@@ -35,8 +34,8 @@ class MLP(nn.Module):
         return nn.Dense(self.outputs, kernel_init=_by_heads(init, self.heads))(x)
 
 
-def _by_heads(init: Any, heads: int) -> Any:
-    def draw(key: Array, shape: tuple[int, int], dtype: Any = jnp.float32) -> Array:
+def _by_heads(init: PyTree, heads: int) -> PyTree:
+    def draw(key: Array, shape: tuple[int, int], dtype: PyTree = jnp.float32) -> Array:
         if heads == 1:
             return init(key, shape, dtype)
         part = (shape[0], shape[1] // heads)

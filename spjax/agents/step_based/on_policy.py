@@ -1,12 +1,11 @@
 """What PPO and TRPO share: the two networks, the rollout with its log probabilities, advantages and value targets."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from spjax.agents.base import Slots, StepBased
 from spjax.agents.step_based.gae import gae
@@ -61,7 +60,7 @@ class OnPolicy(StepBased):
         check_hidden(self.hidden)
 
     def act(
-        self, state: Any, env: Env, key: Array, observation: Float[Array, "*batch observation"]
+        self, state: PyTree, env: Env, key: Array, observation: Float[Array, "*batch observation"]
     ) -> Float[Array, "*batch action"]:
         """Returns actions drawn from the policy, unclipped."""
         return gaussian_sample(key, *self.policy(state.params["policy"], env, observation))
@@ -77,7 +76,7 @@ class OnPolicy(StepBased):
         """A state-value network."""
         return True
 
-    def value(self, state: Any, observation: Float[Array, "*batch observation"]) -> Float[Array, "*batch"]:
+    def value(self, state: PyTree, observation: Float[Array, "*batch observation"]) -> Float[Array, "*batch"]:
         """Returns the critic's discounted return from these observations."""
         return self.critic(state.params["value"], observation)
 
@@ -92,12 +91,12 @@ class OnPolicy(StepBased):
 
     def policy(self, params: Params, env: Env, observation: Array) -> tuple[Array, Array]:
         """Returns the mean of the action and its log standard deviation."""
-        output: Any = self._policy_network(env).apply(params, observation)
+        output: PyTree = self._policy_network(env).apply(params, observation)
         return output
 
     def critic(self, params: Params, observation: Array) -> Array:
         """Returns the values that these parameters give."""
-        output: Any = Value(self.hidden).apply(params, observation)
+        output: PyTree = Value(self.hidden).apply(params, observation)
         return output
 
     def collect(self, params: dict[str, Params], world: Slots, key: Array) -> tuple[Slots, Batch, Episodes, Array]:

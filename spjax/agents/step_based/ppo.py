@@ -5,14 +5,12 @@ published point-mass and ball-catching results use ``value_coefficient`` 1 and n
 appendix does not mention. Equation numbers are those of the article.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import optax
 from flax import struct
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from spjax.agents.base import Slots
 from spjax.agents.step_based.adam import EpsilonPlace, adam
@@ -119,7 +117,7 @@ class PPO(OnPolicy):
         def loss(params: Array, minibatch: Batch) -> tuple[Float[Array, ""], Losses]:
             return self.loss(unravel(params), env, minibatch)
 
-        def minibatch_step(carry: tuple[Array, Any], part: Array) -> tuple[tuple[Array, Any], Losses]:
+        def minibatch_step(carry: tuple[Array, PyTree], part: Array) -> tuple[tuple[Array, PyTree], Losses]:
             params, optimiser = carry
             gradient, losses = jax.grad(loss, has_aux=True)(params, unpack(part))
 
@@ -131,7 +129,7 @@ class PPO(OnPolicy):
             params = params - self.learning_rate * direction
             return (params, optimiser), losses
 
-        def epoch(carry: tuple[Array, Any], epoch_key: Array) -> tuple[tuple[Array, Any], Losses]:
+        def epoch(carry: tuple[Array, PyTree], epoch_key: Array) -> tuple[tuple[Array, PyTree], Losses]:
             return jax.lax.scan(minibatch_step, carry, minibatches(epoch_key, rows, size))
 
         keys = jax.random.split(key, self.num_epochs)
@@ -148,7 +146,7 @@ class PPOState:
     """Networks and optimiser moments."""
 
     params: Params  # {"policy": ..., "value": ...}
-    optimiser: Any  # Adam's moments of all parameters as one vector
+    optimiser: PyTree  # Adam's moments of all parameters as one vector
 
 
 @struct.dataclass

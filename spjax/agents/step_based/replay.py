@@ -1,12 +1,11 @@
 """A replay buffer of fixed size that lives in the learner's state."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from spjax.agents.step_based.minibatches import packed
 
@@ -19,13 +18,13 @@ class Replay:
     count: Int[Array, ""]  # rows seen, kept or not
 
     @classmethod
-    def empty(cls, capacity: int, like: Any) -> "Replay":
+    def empty(cls, capacity: int, like: PyTree) -> "Replay":
         """Returns an empty buffer for rows such as `like`, a pytree of [1, ...] arrays of one floating dtype."""
         row, _ = packed(like)
         rows = jnp.zeros((capacity, row.shape[1]), row.dtype)
         return cls(rows=rows, count=jnp.zeros((), jnp.int32))
 
-    def add(self, batch: Any) -> "Replay":
+    def add(self, batch: PyTree) -> "Replay":
         """Returns the buffer with a batch of rows, in place of the oldest ones; their number must divide the capacity."""
         rows, _ = packed(batch)
         start = self.count % self.rows.shape[0]

@@ -5,18 +5,17 @@ Whenever a slot finishes it is reset with a context drawn there and then from th
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax.envs.base import Env, EnvState
 from spjax.episodes import Attempt, Episodes
 
-Assign = Callable[[Array, Attempt], tuple[Float[Array, " dim"], Any]]
-Act = Callable[[Array, Float[Array, " observation"]], tuple[Float[Array, " action"], Any]]
+Assign = Callable[[Array, Attempt], tuple[Float[Array, " dim"], PyTree]]
+Act = Callable[[Array, Float[Array, " observation"]], tuple[Float[Array, " action"], PyTree]]
 
 
 @struct.dataclass
@@ -24,7 +23,7 @@ class Slot:
     """One environment slot and the running record of its episode; batched to [B, ...] by the functions below."""
 
     env_state: EnvState
-    ticket: Any  # the teacher's own note on the episode
+    ticket: PyTree  # the teacher's own note on the episode
     first_observation: Float[Array, " observation"]
     episode_return: Float[Array, ""]
     discounted_return: Float[Array, ""]
@@ -41,10 +40,10 @@ class Transitions:
     next_observation: Float[Array, "time env observation"]  # before any reset
     terminated: Bool[Array, "time env"]
     truncated: Bool[Array, "time env"]
-    extras: Any  # what `act` returned beside the action
+    extras: PyTree  # what `act` returned beside the action
 
 
-def init_slots(env: Env, key: Array, num_envs: int, assign: Assign, ticket: Any) -> Slot:
+def init_slots(env: Env, key: Array, num_envs: int, assign: Assign, ticket: PyTree) -> Slot:
     """Returns `num_envs` freshly reset slots, each in a context of its own.
 
     Args:
@@ -83,7 +82,7 @@ def rollout(
         the slots, transitions [T, B, ...], episodes as T * B masked rows, and the number of non-finite ends.
     """
 
-    def environment_step(slots: Slot, keys: Array) -> tuple[Slot, Any]:
+    def environment_step(slots: Slot, keys: Array) -> tuple[Slot, PyTree]:
         return step_slots(env, keys, slots, act, assign, discount)
 
     keys = step_keys(key, num_steps, slots)
@@ -96,7 +95,7 @@ def step_keys(key: Array, num_steps: int, slots: Slot) -> Array:
     return jax.random.split(key, (num_steps, slots.discount.shape[0], 4))
 
 
-def flat(tree: Any) -> Any:
+def flat(tree: PyTree) -> PyTree:
     """Returns the tree with its two leading axes, time and slot, made one."""
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tree)
 

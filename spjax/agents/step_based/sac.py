@@ -12,7 +12,7 @@ Equation numbers are those of the article; (T18) is that of Haarnoja et al. (arX
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ import optax
 from flax import struct
 from jax import lax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from spjax.agents.base import Slots, StepBased
 from spjax.agents.step_based.adam import EpsilonPlace, adam
@@ -142,7 +142,7 @@ class SAC(StepBased):
         draws = (jax.random.uniform(key_rows, shape), jax.random.normal(key_noise, noise_shape))
         flat_params, unravel = ravel_pytree(state.params)  # one vector: the optimiser is one loop, not one a layer
 
-        def control_step(carry: tuple["_Learner", Replay, Slot], inputs: Any) -> tuple[Any, Any]:
+        def control_step(carry: tuple["_Learner", Replay, Slot], inputs: PyTree) -> tuple[PyTree, PyTree]:
             learner, replay, slots = carry
             keys, (uniform, noise) = inputs
             act = self._explorer(unravel(learner.params)["policy"], env, replay.count)
@@ -150,7 +150,7 @@ class SAC(StepBased):
             replay = replay.add(self._rows(transitions))
             ready = (replay.count >= self.learning_starts) & (replay.count >= self.batch_size)
 
-            def update(learner: "_Learner", draw: Any) -> tuple["_Learner", Losses]:
+            def update(learner: "_Learner", draw: PyTree) -> tuple["_Learner", Losses]:
                 rows = self._unpacked(env, replay.sample(draw[0]))
                 return self._gradient_step(learner, unravel, env, rows, draw[1])
 
@@ -298,15 +298,15 @@ class SAC(StepBased):
         return SquashedPolicy(self.hidden, len(env.action_lower))
 
     def _policy(self, params: Params, env: Env, observation: Array) -> tuple[Array, Array]:
-        output: Any = self._policy_network(env).apply(params, observation)
+        output: PyTree = self._policy_network(env).apply(params, observation)
         return output
 
     def _action_value(self, params: Params, observation: Array, action: Array) -> Array:
-        output: Any = ActionValue(self.hidden).apply(params, observation, action)
+        output: PyTree = ActionValue(self.hidden).apply(params, observation, action)
         return output
 
     def _value(self, params: Params, observation: Array) -> Array:
-        output: Any = Value(self.hidden, None).apply(params, observation)
+        output: PyTree = Value(self.hidden, None).apply(params, observation)
         return output
 
 
@@ -316,7 +316,7 @@ class SACState:
 
     params: Params  # {"policy": ..., "q1": ..., "q2": ..., "value": ..., "log_temperature": ...}
     target: Params  # {"value": ...}, or {"q1": ..., "q2": ...}
-    optimiser: Any  # Adam's moments of all parameters as one vector
+    optimiser: PyTree  # Adam's moments of all parameters as one vector
     replay: Replay
 
 
@@ -326,7 +326,7 @@ class _Learner:
 
     params: Float[Array, " n"]
     target: Params
-    optimiser: Any
+    optimiser: PyTree
 
 
 @struct.dataclass

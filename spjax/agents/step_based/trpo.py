@@ -7,7 +7,6 @@ appendices are those of the article.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +14,7 @@ import numpy as np
 from flax import struct
 from jax import lax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax.agents.base import Slots
 from spjax.agents.step_based.adam import adam
@@ -145,7 +144,7 @@ class TRPO(OnPolicy):
         return np.flatnonzero((slot - time) % self.fisher_stride == 0)
 
     def _fisher_product(
-        self, start: Array, unravel: Callable[[Array], Any], env: Env, observation: Float[Array, "row observation"]
+        self, start: Array, unravel: Callable[[Array], PyTree], env: Env, observation: Float[Array, "row observation"]
     ) -> Callable[[Array], Array]:
         """Returns v -> (F + damping) v; the Fisher matrix is J' M J with the Gaussian's metric M (appendix C.1).
 
@@ -165,7 +164,7 @@ class TRPO(OnPolicy):
 
         return product
 
-    def _fit_critic(self, state: "TRPOState", key: Array, batch: Batch) -> tuple[Params, Any, Float[Array, ""]]:
+    def _fit_critic(self, state: "TRPOState", key: Array, batch: Batch) -> tuple[Params, PyTree, Float[Array, ""]]:
         """Returns the critic, its optimiser and the mean squared error of its last epoch."""
         rows, unpack = packed((batch.observation, batch.target))
         params, unravel = ravel_pytree(state.params["value"])
@@ -174,14 +173,14 @@ class TRPO(OnPolicy):
             observation, target = unpack(part)
             return ((self.critic(unravel(params), observation) - target) ** 2).mean()
 
-        def minibatch_step(carry: tuple[Array, Any], part: Array) -> tuple[tuple[Array, Any], Array]:
+        def minibatch_step(carry: tuple[Array, PyTree], part: Array) -> tuple[tuple[Array, PyTree], Array]:
             params, optimiser = carry
             error, gradient = jax.value_and_grad(loss)(params, part)
             direction, optimiser = _ADAM.update(gradient, optimiser)
             params = params - self.value_learning_rate * direction
             return (params, optimiser), error
 
-        def epoch(carry: tuple[Array, Any], epoch_key: Array) -> tuple[tuple[Array, Any], Array]:
+        def epoch(carry: tuple[Array, PyTree], epoch_key: Array) -> tuple[tuple[Array, PyTree], Array]:
             return jax.lax.scan(minibatch_step, carry, minibatches(epoch_key, rows, self.value_batch))
 
         keys = jax.random.split(key, self.value_epochs)
@@ -194,7 +193,7 @@ class TRPOState:
     """Networks, and the moments of the critic's optimiser."""
 
     params: Params  # {"policy": ..., "value": ...}
-    optimiser: Any
+    optimiser: PyTree
 
 
 @struct.dataclass

@@ -9,14 +9,13 @@ at 0, so that the first steps of a new network are small. Its state is kept from
 """
 
 import dataclasses
-from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
 from flax import struct
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax.agents.step_based.networks import Params
 
@@ -84,12 +83,12 @@ class GAN:
 
     def generate(self, generator: Params, noise: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
         """Returns scaled contexts in (-1, 1); the bounds of the context space are -0.5 and 0.5."""
-        output: Any = self._generator.apply(generator, noise)
+        output: PyTree = self._generator.apply(generator, noise)
         return jnp.tanh(output)
 
     def score(self, discriminator: Params, contexts: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
         """Returns the discriminator's opinion: towards 1 for contexts of label 1, towards -1 for all others."""
-        output: Any = self._discriminator.apply(discriminator, contexts)
+        output: PyTree = self._discriminator.apply(discriminator, contexts)
         return output[..., 0]
 
     def discriminator_loss(
