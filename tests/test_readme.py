@@ -54,6 +54,7 @@ COMMANDS = re.findall(r"^spjax (?:train|sweep) [^#\n]*", README, re.MULTILINE)
 def test_every_command_of_the_readme_starts_what_it_says(command, tmp_path, monkeypatch):
     started = []
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").symlink_to(Path(__file__).parents[1] / "docs")
     monkeypatch.setattr(training, "train", lambda config, folder, **how: started.append(config) or folder)
     monkeypatch.setattr("spjax.cli.training.report", lambda folder, plots: None)
     assert main(shlex.split(command)[1:]) == 0
@@ -65,7 +66,7 @@ def test_every_setting_that_the_readme_names_is_a_flag():
     named = set(re.findall(r"`--((?:task|agent|teacher)\.[a-z.-]+)", README))
     assert len(named) > 5
     parts = [catalogue.make(kind, name) for kind, name in (("task", "point-mass-3d"), ("task", "ball-catching"))]
-    parts += [PPO(), SelfPaced(), SelfPaced(schedule=Bound())]
+    parts += [PPO(), SelfPaced().bound_to(parts[0]), SelfPaced(schedule=Bound())]
     known = {f"{part.kind}.{name}".replace("_", "-") for part in parts for name in settings.every(part)}
     assert named <= known
 

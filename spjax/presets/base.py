@@ -83,7 +83,7 @@ def _chosen(what: str, name: str | None, teacher: Teacher, published: Sequence[s
     if what == "schedule":
         catalogue.find("schedule", name)
     else:
-        check_value(f"teacher.{what}", declared[what], name)
+        check_value(what, declared[what], name)
     return name
 
 
