@@ -18,12 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq, minimize
-from spjax.analysis.results import Record, measured_here, write_records
 
 from benchmarks import command_line
 from benchmarks.context_problems import NASTY, ContextProblem, make_problem, objective, performance, solve_with_scipy
 from benchmarks.context_problems import kl_used as gaussian_kl_used
+from spjax.analysis.records import measured_here
 from spjax.contexts import Discrete, Gaussian
+from spjax.runs.results import Record, write_records
 from spjax.self_paced import update_context
 
 RESULTS = Path(__file__).parent / "results" / "families.json"

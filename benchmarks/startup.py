@@ -14,9 +14,10 @@ import tempfile
 from pathlib import Path
 
 import tyro
-from spjax.analysis.results import Record, measured_here, write_records
 
 from benchmarks import command_line
+from spjax.analysis.records import measured_here
+from spjax.runs.results import Record, write_records
 
 RESULTS = Path(__file__).parent / "results" / "startup.json"
 ROOT = Path(__file__).parents[1]
