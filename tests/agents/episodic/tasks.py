@@ -4,8 +4,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from spjax.contexts import ContextSpace, Gaussian
-from spjax.envs.base import EnvState
-from spjax.envs.episodic import EpisodicTask
+from spjax.envs.episodic import EpisodicTask, whole_rollout
 from spjax.episodes import Outcome
 
 
@@ -16,8 +15,8 @@ class ToyTask(EpisodicTask):
     horizon = 1
 
     def states(self, key, theta, context):
-        start = EnvState.start(theta[:2], jnp.zeros(0), context)
-        return start.replace(physics=jnp.tile(theta[:2], (self.horizon + 1, 1)))
+        still = jnp.tile(theta[:2], (self.horizon + 1, 1))
+        return whole_rollout(still, self.rollout(key, theta, context), context)
 
     def trace(self, state):
         return state.physics
