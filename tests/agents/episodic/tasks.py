@@ -15,8 +15,8 @@ class ToyTask(EpisodicTask):
     horizon = 1
 
     def states(self, key, theta, context):
-        path = jnp.tile(theta[:2], (self.horizon + 1, 1))
-        return whole_rollout(path, self.rollout(key, theta, context), context)
+        still = jnp.tile(theta[:2], (self.horizon + 1, 1))
+        return whole_rollout(still, self.rollout(key, theta, context), context)
 
     def trace(self, state):
         return state.physics
@@ -55,5 +55,5 @@ class Aim(ToyTask):
         goal = jnp.ones_like(theta).at[0].set(context[0])
         distance = jnp.linalg.norm(theta - goal)
         success = distance < 0.5
-        reward = success.astype(float) if self.sparse else 10 * jnp.exp(-(distance**2) / 4)
+        reward = 1.0 * success if self.sparse else 10 * jnp.exp(-(distance**2) / 4)
         return Outcome(reward=reward, success=success, length=jnp.ones((), jnp.int32))

@@ -226,7 +226,7 @@ def test_a_floor_keeps_the_contexts_wide_until_they_are_near_the_target():
 
 def test_sprl_without_a_teacher_that_states_its_problem_says_what_it_needs(self_paced):
     state, batch = learned_at(self_paced[1], 20)
-    with pytest.raises(ValueError, match=r"^SPRL needs a teacher whose contexts are fitted .*: self-paced-joint$"):
+    with pytest.raises(ValueError, match=r"^SPRL needs a teacher whose contexts are fitted .*: self-paced-joint"):
         LEARNER.learn(state[0], batch)
 
 
