@@ -33,37 +33,60 @@ from spjax.runs.results import Record, write_records
 from spjax.self_paced import update_context
 
 DIMS = (1, 2, 3, 5)
-SHARES = {"proportion": 0.4, "target": 0.1}  # of the problems, for each trust region; SciPy is slow on the second rule
+SHARES = {
+    "proportion": 0.4,
+    "target": 0.1,
+}  # of the problems, for each trust region; SciPy is slow on the second rule
 RULES = tuple(SHARES)
 DIRECTIONS = ("old-new", "new-old")
 RESULTS = pathlib.Path(__file__).parent / "results" / "context-solve-accuracy.json"
 
 
-def solve_batch(problems: list[ContextProblem], rule: str, direction: str, dtype: str) -> tuple[Gaussian, np.ndarray]:
+def solve_batch(
+    problems: list[ContextProblem], rule: str, direction: str, dtype: str
+) -> tuple[Gaussian, np.ndarray]:
     """Returns the results of `update_context` and the result codes, for problems of one dimension."""
     with jax.enable_x64(dtype == "float64"):
         batch = jax.tree.map(lambda *leaves: np.stack(leaves), *problems)
-        batch = jax.tree.map(lambda leaf: leaf if leaf.dtype == bool else leaf.astype(dtype), batch)
+        batch = jax.tree.map(
+            lambda leaf: leaf if leaf.dtype == bool else leaf.astype(dtype), batch
+        )
 
         def solve(problem: ContextProblem) -> tuple[Gaussian, jax.Array]:
             old = Gaussian(problem.old_mean, problem.old_chol)
             target = Gaussian(problem.target_mean, problem.target_chol)
             samples = (problem.contexts, problem.values, problem.mask)
-            settings = {"max_kl": problem.max_kl, "std_floor": problem.std_floor, "kl_direction": direction}
+            settings = {
+                "max_kl": problem.max_kl,
+                "std_floor": problem.std_floor,
+                "kl_direction": direction,
+            }
             settings["search_outliers"] = rule == "proportion"
             if rule == "proportion":
                 settings["alpha"] = problem.alpha
             else:
-                bound = problem.performance_bound if rule == "target" else np.asarray(1e30, dtype)
+                bound = (
+                    problem.performance_bound
+                    if rule == "target"
+                    else np.asarray(1e30, dtype)
+                )
                 settings |= {"performance_bound": bound, "reached": False}
             new, update = update_context(old, target, *samples, **settings)
             return new, update.result
 
         new, codes = jax.jit(jax.vmap(solve))(batch)
-        return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), new), np.asarray(codes)
+        return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), new), np.asarray(
+            codes
+        )
 
 
-def relative_gap(problem: ContextProblem, mean: np.ndarray, chol: np.ndarray, rule: str, direction: str) -> float:
+def relative_gap(
+    problem: ContextProblem,
+    mean: np.ndarray,
+    chol: np.ndarray,
+    rule: str,
+    direction: str,
+) -> float:
     """Returns (ours - SciPy's) / achievable improvement; positive where ours is worse.
 
     A result of SciPy that breaks a constraint by more than 1e-9 counts as no improvement.
@@ -72,9 +95,14 @@ def relative_gap(problem: ContextProblem, mean: np.ndarray, chol: np.ndarray, ru
     start = objective(problem, problem.old_mean, problem.old_chol, rule)
     ours = objective(problem, mean, chol, rule)
     theirs = objective(problem, reference.mean, reference.chol, rule)
-    feasible = kl_used(problem, reference.mean, reference.chol, direction) <= problem.max_kl * (1 + 1e-9)
+    feasible = kl_used(
+        problem, reference.mean, reference.chol, direction
+    ) <= problem.max_kl * (1 + 1e-9)
     if rule == "target":
-        feasible &= performance(problem, reference.mean, reference.chol) >= problem.performance_bound - 1e-9
+        feasible &= (
+            performance(problem, reference.mean, reference.chol)
+            >= problem.performance_bound - 1e-9
+        )
     theirs = min(theirs, start) if feasible else start
     noise = 1e-12 * (1 + abs(start))
     return (ours - theirs) / max(start - min(ours, theirs), noise)
@@ -85,7 +113,9 @@ def _gap(task: tuple[ContextProblem, np.ndarray, np.ndarray, str, str]) -> float
 
 
 def _start_worker() -> None:
-    jax.config.update("jax_enable_x64", True)  # spares a switch at every call from SciPy
+    jax.config.update(
+        "jax_enable_x64", True
+    )  # spares a switch at every call from SciPy
 
 
 def compare(count: int, rule: str, direction: str, pool: Pool) -> Record:
@@ -94,14 +124,21 @@ def compare(count: int, rule: str, direction: str, pool: Pool) -> Record:
     for dim in DIMS:
         problems = [make_problem(seed, dim) for seed in range(count // len(DIMS))]
         new, codes = solve_batch(problems, rule, direction, "float64")
-        tasks = [(problem, new.mean[i], new.chol[i], rule, direction) for i, problem in enumerate(problems)]
+        tasks = [
+            (problem, new.mean[i], new.chol[i], rule, direction)
+            for i, problem in enumerate(problems)
+        ]
         dim_gaps = pool.map(_gap, tasks, chunksize=8)
         used = [kl_used(*task[:3], direction) / task[0].max_kl - 1 for task in tasks]
         for seed in np.flatnonzero(np.asarray(dim_gaps) > 1e-4):
             print(
                 f"  worse by {dim_gaps[seed]:.1e}: seed {seed}, dim {dim}, {NASTY[seed % len(NASTY)]}, code {codes[seed]}"
             )
-        gaps, excess, converged = gaps + dim_gaps, excess + used, [*converged, *(codes == 0)]
+        gaps, excess, converged = (
+            gaps + dim_gaps,
+            excess + used,
+            [*converged, *(codes == 0)],
+        )
         compared += len(problems)
     gaps = np.asarray(gaps)
     print(
@@ -126,12 +163,25 @@ def compare(count: int, rule: str, direction: str, pool: Pool) -> Record:
 def main() -> None:
     """Runs the comparison and writes the records."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--problems", type=int, default=2000, help="in all, over rules and trust regions")
+    parser.add_argument(
+        "--problems",
+        type=int,
+        default=2000,
+        help="in all, over rules and trust regions",
+    )
     arguments = parser.parse_args()
     cases = [(rule, direction) for rule in RULES for direction in DIRECTIONS]
-    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # of the workers
-    with multiprocessing.get_context("spawn").Pool(os.cpu_count(), _start_worker) as pool:
-        records = [compare(int(SHARES[case[0]] * arguments.problems), *case, pool) for case in cases]
+    os.environ |= {
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }  # of the workers
+    with multiprocessing.get_context("spawn").Pool(
+        os.cpu_count(), _start_worker
+    ) as pool:
+        records = [
+            compare(int(SHARES[case[0]] * arguments.problems), *case, pool)
+            for case in cases
+        ]
     write_records(RESULTS, records)
 
 

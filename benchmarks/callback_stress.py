@@ -37,7 +37,9 @@ def main(rollouts: int = 1000, slots: int = 800, steps: int = 2) -> None:
     for num_lanes in (1, 2 * num_cores()):
         layout = Calls(num_lanes)
         keys = jax.random.split(jax.random.key(0), num_lanes)
-        lanes = layout.to_devices(jax.vmap(lambda key: thrown_balls(physics, key, slots))(keys))
+        lanes = layout.to_devices(
+            jax.vmap(lambda key: thrown_balls(physics, key, slots))(keys)
+        )
         name = f"{count(num_lanes, 'lane')} on {count(*layout.workers)}"
         _repeat(name, layout.compile(lane, (lanes,)), lanes, rollouts)
 
@@ -51,7 +53,9 @@ def rollout(physics: Physics, states: PhysicsState, steps: int) -> PhysicsState:
 
     def control_step(states: PhysicsState, _: None) -> tuple[PhysicsState, None]:
         actions = jnp.tanh(jnp.tanh(states.qpos @ weights_in) @ weights_out)
-        return jax.vmap(lambda state, action: physics.step(state, scenes.control(action)))(states, actions), None
+        return jax.vmap(
+            lambda state, action: physics.step(state, scenes.control(action))
+        )(states, actions), None
 
     return jax.lax.scan(control_step, states, length=steps)[0]
 
@@ -59,7 +63,9 @@ def rollout(physics: Physics, states: PhysicsState, steps: int) -> PhysicsState:
 def thrown_balls(physics: Physics, key: Array, slots: int) -> PhysicsState:
     """Returns instances [slot, ...] whose balls fly in all directions."""
     velocities = jax.random.normal(key, (slots, 3))
-    return jax.vmap(lambda velocity: scenes.start(physics, jnp.asarray([1.5, 0.0, 1.0]), velocity))(velocities)
+    return jax.vmap(
+        lambda velocity: scenes.start(physics, jnp.asarray([1.5, 0.0, 1.0]), velocity)
+    )(velocities)
 
 
 def _repeat(name: str, function: Compiled, lanes: Lanes, rollouts: int) -> None:
@@ -70,7 +76,10 @@ def _repeat(name: str, function: Compiled, lanes: Lanes, rollouts: int) -> None:
         faulthandler.cancel_dump_traceback_later()
         if any(bool(lane.failed.any()) for lane in after):
             raise RuntimeError(f"rollout {number} has failed instances")
-    print(f"{name}: {rollouts} rollouts in {time.perf_counter() - start:.0f} s", flush=True)
+    print(
+        f"{name}: {rollouts} rollouts in {time.perf_counter() - start:.0f} s",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -36,11 +36,19 @@ class Split:
     actions: Float[Array, ""]
     catches: Float[Array, ""]
     success_rate: Float[Array, ""]
-    reward_of_a_catch: Float[Array, ""]  # not discounted, between 25 and 75 by alignment; NaN without a catch
-    mean_squared_action: Float[Array, ""]  # (rad/s)^2, sum over the joints, mean over all control steps
+    reward_of_a_catch: Float[
+        Array, ""
+    ]  # not discounted, between 25 and 75 by alignment; NaN without a catch
+    mean_squared_action: Float[
+        Array, ""
+    ]  # (rad/s)^2, sum over the joints, mean over all control steps
 
 
-def main(runs: tyro.conf.Positional[tuple[Path, ...]], throws: int = 200, results: Path = RESULTS) -> None:
+def main(
+    runs: tyro.conf.Positional[tuple[Path, ...]],
+    throws: int = 200,
+    results: Path = RESULTS,
+) -> None:
     """Splits the returns of the newest policies.
 
     Args:
@@ -55,8 +63,12 @@ def main(runs: tyro.conf.Positional[tuple[Path, ...]], throws: int = 200, result
         found = [load_run(folder) for folder in runs]
         for run in found:
             if run.config.task_name != "ball-catching" or len(run.groups()) > 1:
-                raise ValueError(f"{run.path} is not a run of ball catching in which nothing is swept")
-        write_records(results, [record for run in found for record in _records(run, throws)])
+                raise ValueError(
+                    f"{run.path} is not a run of ball catching in which nothing is swept"
+                )
+        write_records(
+            results, [record for run in found for record in _records(run, throws)]
+        )
     except ValueError as error:
         raise SystemExit(str(error)) from None
 
@@ -66,13 +78,20 @@ def _records(run: Run, throws: int) -> Iterator[Record]:
     iteration = program.iteration(states)
 
     def splits(experiment: Experiment, state: RunState) -> Split:
-        return jax.vmap(lambda drawn: split_return(experiment, state, throws, drawn))(jnp.array([True, False]))
+        return jax.vmap(lambda drawn: split_return(experiment, state, throws, drawn))(
+            jnp.array([True, False])
+        )
 
     both = vars(program.to_host(program.on_lanes(splits, states)))
     for index, kind in enumerate(KINDS):
         found = {metric: values[:, index] for metric, values in both.items()}
-        means = ", ".join(f"{metric} {np.mean(values):.3g}" for metric, values in found.items())
-        print(f"{run.path.name} at iteration {iteration}, {kind} actions: {means}", flush=True)
+        means = ", ".join(
+            f"{metric} {np.mean(values):.3g}" for metric, values in found.items()
+        )
+        print(
+            f"{run.path.name} at iteration {iteration}, {kind} actions: {means}",
+            flush=True,
+        )
         for metric, values in found.items():
             yield measured_here(
                 experiment="catching-return",
@@ -89,7 +108,9 @@ def _records(run: Run, throws: int) -> Iterator[Record]:
             )
 
 
-def split_return(experiment: Experiment, state: RunState, throws: int, drawn: Bool[Array, ""]) -> Split:
+def split_return(
+    experiment: Experiment, state: RunState, throws: int, drawn: Bool[Array, ""]
+) -> Split:
     """Returns the split of one lane's policy over throws of the target distribution."""
     env, agent = experiment.task, experiment.agent
     key_contexts, key_reset, key_act, key_step = jax.random.split(jax.random.key(0), 4)
@@ -101,9 +122,20 @@ def split_return(experiment: Experiment, state: RunState, throws: int, drawn: Bo
         carry: tuple[object, Bool[Array, " throw"]], time: Array
     ) -> tuple[tuple[object, Bool[Array, " throw"]], Float[Array, "part throw"]]:
         env_states, ended = carry
-        sample = agent.act(state.agent_state, env, jax.random.fold_in(key_act, time), env_states.observation)
-        mean = agent.deterministic_action(state.agent_state.params["policy"], env, env_states.observation)
-        action = jnp.clip(jnp.where(drawn, sample, mean), jnp.asarray(env.action_lower), jnp.asarray(env.action_upper))
+        sample = agent.act(
+            state.agent_state,
+            env,
+            jax.random.fold_in(key_act, time),
+            env_states.observation,
+        )
+        mean = agent.deterministic_action(
+            state.agent_state.params["policy"], env, env_states.observation
+        )
+        action = jnp.clip(
+            jnp.where(drawn, sample, mean),
+            jnp.asarray(env.action_lower),
+            jnp.asarray(env.action_upper),
+        )
         after = jax.vmap(env.step)(keys_step, env_states, action)
         squared = (action**2).sum(-1)
         discount = agent.discount**time
@@ -119,9 +151,13 @@ def split_return(experiment: Experiment, state: RunState, throws: int, drawn: Bo
             squared,
             steps,
         ]
-        return (after, ended | after.terminated | after.truncated), jnp.where(ended, 0.0, jnp.stack(parts))
+        return (after, ended | after.terminated | after.truncated), jnp.where(
+            ended, 0.0, jnp.stack(parts)
+        )
 
-    _, parts = jax.lax.scan(control_step, (start, jnp.zeros(throws, bool)), jnp.arange(env.horizon))
+    _, parts = jax.lax.scan(
+        control_step, (start, jnp.zeros(throws, bool)), jnp.arange(env.horizon)
+    )
     alive, actions, catches, caught, reward, squared, steps = parts.sum(axis=(0, 2))
     return Split(
         alive=alive / throws,

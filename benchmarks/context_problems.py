@@ -50,7 +50,11 @@ def make_problem(seed: int, dim: int) -> ContextProblem:
     progress = 1.0 if kind == "at target" else rng.uniform() ** 2
     std = WIDTH[:dim] ** (1 - progress) * TARGET_STD[:dim] ** progress
     mean = (1 - progress) * CENTER[:dim] + progress * TARGET[:dim]
-    skew = np.zeros((dim, dim)) if kind == "at target" else 0.4 * np.tril(rng.normal(size=(dim, dim)), -1)
+    skew = (
+        np.zeros((dim, dim))
+        if kind == "at target"
+        else 0.4 * np.tril(rng.normal(size=(dim, dim)), -1)
+    )
     chol = std[:, None] * (np.eye(dim) + skew)
     contexts = mean + rng.normal(size=(CONTEXTS, dim)) @ chol.T
     if kind == "corner":
@@ -59,14 +63,26 @@ def make_problem(seed: int, dim: int) -> ContextProblem:
         contexts[:] = contexts[:2].repeat(CONTEXTS // 2, axis=0)
     contexts = np.clip(contexts, BOUNDS[:dim, 0], BOUNDS[:dim, 1])
     whitened = np.linalg.solve(chol, (contexts - mean).T).T
-    values = 5 + 2 * np.tanh(whitened @ rng.normal(size=dim)) + 0.5 * rng.normal(size=CONTEXTS)
-    values = {"constant": np.full(CONTEXTS, 4.0), "negative": values - 12}.get(kind, values)
+    values = (
+        5
+        + 2 * np.tanh(whitened @ rng.normal(size=dim))
+        + 0.5 * rng.normal(size=CONTEXTS)
+    )
+    values = {"constant": np.full(CONTEXTS, 4.0), "negative": values - 12}.get(
+        kind, values
+    )
     if kind == "outlier":
         values[0] *= 50
-    mask = np.arange(CONTEXTS) < (1 if kind == "single" else rng.integers(8, CONTEXTS + 1))
+    mask = np.arange(CONTEXTS) < (
+        1 if kind == "single" else rng.integers(8, CONTEXTS + 1)
+    )
     zeta = rng.choice([0.0, 0.4, 1.6])
     target_chol = np.diag(TARGET_STD[:dim])
-    alpha = zeta * max(0.0, values[mask].mean()) / max(1e-10, gaussian_kl(mean, chol, TARGET[:dim], target_chol))
+    alpha = (
+        zeta
+        * max(0.0, values[mask].mean())
+        / max(1e-10, gaussian_kl(mean, chol, TARGET[:dim], target_chol))
+    )
     return ContextProblem(
         old_mean=mean,
         old_chol=chol,
@@ -76,23 +92,34 @@ def make_problem(seed: int, dim: int) -> ContextProblem:
         values=values,
         mask=mask,
         alpha=np.asarray(min(alpha, 1e5)),
-        performance_bound=values[mask].mean() - rng.choice([0.0, 0.02, 0.5]) * values[mask].std() - 1e-9,
+        performance_bound=values[mask].mean()
+        - rng.choice([0.0, 0.02, 0.5]) * values[mask].std()
+        - 1e-9,
         max_kl=np.asarray({"wide": 0.5, "tiny region": 1e-3}.get(kind, 0.05)),
         std_floor=chol.diagonal() * (1.0 if kind == "floor" else 0.0),
     )
 
 
-def gaussian_kl(p_mean: np.ndarray, p_chol: np.ndarray, q_mean: np.ndarray, q_chol: np.ndarray) -> float:
+def gaussian_kl(
+    p_mean: np.ndarray, p_chol: np.ndarray, q_mean: np.ndarray, q_chol: np.ndarray
+) -> float:
     """Returns KL(p || q) by the textbook formula."""
-    ratio, shift = np.linalg.solve(q_chol, p_chol), np.linalg.solve(q_chol, p_mean - q_mean)
+    ratio, shift = (
+        np.linalg.solve(q_chol, p_chol),
+        np.linalg.solve(q_chol, p_mean - q_mean),
+    )
     log_det = np.log(np.diagonal(q_chol)).sum() - np.log(np.diagonal(p_chol)).sum()
     return float(0.5 * ((ratio**2).sum() + (shift**2).sum() - p_mean.size) + log_det)
 
 
-def kl_used(problem: ContextProblem, mean: np.ndarray, chol: np.ndarray, direction: str) -> float:
+def kl_used(
+    problem: ContextProblem, mean: np.ndarray, chol: np.ndarray, direction: str
+) -> float:
     """Returns the constrained divergence of a result."""
     old, new = (problem.old_mean, problem.old_chol), (mean, chol)
-    return gaussian_kl(*old, *new) if direction == "old-new" else gaussian_kl(*new, *old)
+    return (
+        gaussian_kl(*old, *new) if direction == "old-new" else gaussian_kl(*new, *old)
+    )
 
 
 def performance(problem: ContextProblem, mean: np.ndarray, chol: np.ndarray) -> float:
@@ -102,16 +129,22 @@ def performance(problem: ContextProblem, mean: np.ndarray, chol: np.ndarray) -> 
         whitened = np.linalg.solve(chol, (problem.contexts[problem.mask] - mean).T)
         return -0.5 * (whitened**2).sum(axis=0) - np.log(np.diagonal(chol)).sum()
 
-    ratios = np.exp(log_density(mean, chol) - log_density(problem.old_mean, problem.old_chol))
+    ratios = np.exp(
+        log_density(mean, chol) - log_density(problem.old_mean, problem.old_chol)
+    )
     return float((ratios * problem.values[problem.mask]).mean())
 
 
-def objective(problem: ContextProblem, mean: np.ndarray, chol: np.ndarray, rule: str) -> float:
+def objective(
+    problem: ContextProblem, mean: np.ndarray, chol: np.ndarray, rule: str
+) -> float:
     """Returns what the rule ("proportion", "reward" or "target") minimises."""
     to_target = gaussian_kl(mean, chol, problem.target_mean, problem.target_chol)
     if rule == "target":
         return to_target
-    return float(problem.alpha if rule == "proportion" else 0.0) * to_target - performance(problem, mean, chol)
+    return float(
+        problem.alpha if rule == "proportion" else 0.0
+    ) * to_target - performance(problem, mean, chol)
 
 
 class ScipyResult(NamedTuple):
@@ -122,14 +155,24 @@ class ScipyResult(NamedTuple):
     status: int
 
 
-def solve_with_scipy(problem: ContextProblem, rule: str, direction: str, max_iterations: int = 1000) -> ScipyResult:
+def solve_with_scipy(
+    problem: ContextProblem, rule: str, direction: str, max_iterations: int = 1000
+) -> ScipyResult:
     """Solves with ``trust-constr`` and the options of the released code, derivatives by automatic differentiation."""
     dim = problem.old_mean.size
     rows, columns = np.tril_indices(dim, -1)
-    start = np.concatenate([problem.old_mean, np.log(problem.old_chol.diagonal()), problem.old_chol[rows, columns]])
+    start = np.concatenate(
+        [
+            problem.old_mean,
+            np.log(problem.old_chol.diagonal()),
+            problem.old_chol[rows, columns],
+        ]
+    )
     functions = _scipy_functions(dim, rule, direction)
 
-    def pair(name: str) -> tuple[Callable[[np.ndarray], float], Callable[[np.ndarray], np.ndarray]]:
+    def pair(
+        name: str,
+    ) -> tuple[Callable[[np.ndarray], float], Callable[[np.ndarray], np.ndarray]]:
         with jax.enable_x64(True):
             value, gradient = functions[name]
             data = jax.tree.map(lambda leaf: jnp.asarray(leaf), problem)
@@ -141,11 +184,21 @@ def solve_with_scipy(problem: ContextProblem, rule: str, direction: str, max_ite
         return functools.partial(call, value), functools.partial(call, gradient)
 
     kl, kl_gradient = pair("kl")
-    constraints = [NonlinearConstraint(kl, -np.inf, problem.max_kl, jac=kl_gradient, keep_feasible=True)]
+    constraints = [
+        NonlinearConstraint(
+            kl, -np.inf, problem.max_kl, jac=kl_gradient, keep_feasible=True
+        )
+    ]
     if rule == "target":
         gain, gain_gradient = pair("performance")
         constraints.append(
-            NonlinearConstraint(gain, problem.performance_bound, np.inf, jac=gain_gradient, keep_feasible=True)
+            NonlinearConstraint(
+                gain,
+                problem.performance_bound,
+                np.inf,
+                jac=gain_gradient,
+                keep_feasible=True,
+            )
         )
     bounds = None
     if (problem.std_floor > 0).any():
@@ -180,7 +233,9 @@ def _scipy_functions(
     rows, columns = np.tril_indices(dim, -1)
 
     def decode(x: Float[Array, " n"]) -> tuple[Array, Array]:
-        return x[:dim], jnp.diag(jnp.exp(x[dim : 2 * dim])).at[rows, columns].set(x[2 * dim :])
+        return x[:dim], jnp.diag(jnp.exp(x[dim : 2 * dim])).at[rows, columns].set(
+            x[2 * dim :]
+        )
 
     def kl_of(p: tuple[Array, Array], q: tuple[Array, Array]) -> Array:
         ratio = jax.scipy.linalg.solve_triangular(q[1], p[1], lower=True)
@@ -193,7 +248,9 @@ def _scipy_functions(
         return kl_of(old, new) if direction == "old-new" else kl_of(new, old)
 
     def log_density(mean: Array, chol: Array, contexts: Array) -> Array:
-        whitened = jax.scipy.linalg.solve_triangular(chol, (contexts - mean[None]).T, lower=True)
+        whitened = jax.scipy.linalg.solve_triangular(
+            chol, (contexts - mean[None]).T, lower=True
+        )
         return -0.5 * (whitened**2).sum(axis=0) - jnp.log(jnp.diagonal(chol)).sum()
 
     def gain(x: Array, data: ContextProblem) -> Array:
@@ -209,4 +266,7 @@ def _scipy_functions(
         return (data.alpha if rule == "proportion" else 0.0) * to_target - gain(x, data)
 
     named = {"kl": kl, "performance": gain, "objective": objective}
-    return {name: (jax.jit(function), jax.jit(jax.grad(function))) for name, function in named.items()}
+    return {
+        name: (jax.jit(function), jax.jit(jax.grad(function)))
+        for name, function in named.items()
+    }

@@ -33,19 +33,31 @@ SOLVES = (1_000, 16_384)
 def main() -> None:
     """Measures, prints and writes the records; says so where there is no accelerator."""
     if jax.devices()[0].platform == "cpu":
-        print(json.dumps({"device": device(), "note": "no accelerator: JAX sees only the CPU; nothing was measured"}))
+        print(
+            json.dumps(
+                {
+                    "device": device(),
+                    "note": "no accelerator: JAX sees only the CPU; nothing was measured",
+                }
+            )
+        )
         return
     training = [measure_training(count) for count in LANES]
     solves = [measure_solves(count) for count in SOLVES]
     write_records(RESULTS, [*training, *solves])
-    found = {f"{r['metric']}, batch {r['settings']['batch']}": round(r["mean"]) for r in [*training, *solves]}
+    found = {
+        f"{r['metric']}, batch {r['settings']['batch']}": round(r["mean"])
+        for r in [*training, *solves]
+    }
     print(json.dumps({"device": device(), "versions": versions(), **found}))
 
 
 def measure_training(lanes: int) -> Record:
     """Returns environment steps a second of that many seeds in one program."""
     config = spjax.preset("point-mass-3d")
-    agent = config.agent.replace(num_envs=16, num_steps=128)  # short rollouts: an accelerator pays for sequential steps
+    agent = config.agent.replace(
+        num_envs=16, num_steps=128
+    )  # short rollouts: an accelerator pays for sequential steps
     config = dataclasses.replace(config, agent=agent, seeds=tuple(range(1, lanes + 1)))
     program = Program.of(config.experiments())
     chunk, compile_seconds = program.compile(ITERATIONS)
@@ -61,15 +73,27 @@ def measure_training(lanes: int) -> Record:
 
 def measure_solves(batch: int) -> Record:
     """Returns context updates a second of a batch of problems of point-mass size."""
-    plain = [seed for seed in range(10 * len(NASTY)) if NASTY[seed % len(NASTY)] == "plain"]
-    few = jax.tree.map(lambda *leaves: np.stack(leaves).astype(leaves[0].dtype), *[make_problem(s, 3) for s in plain])
-    problems = jax.tree.map(lambda leaf: jnp.asarray(np.resize(leaf, (batch, *leaf.shape[1:]))), few)
+    plain = [
+        seed for seed in range(10 * len(NASTY)) if NASTY[seed % len(NASTY)] == "plain"
+    ]
+    few = jax.tree.map(
+        lambda *leaves: np.stack(leaves).astype(leaves[0].dtype),
+        *[make_problem(s, 3) for s in plain],
+    )
+    problems = jax.tree.map(
+        lambda leaf: jnp.asarray(np.resize(leaf, (batch, *leaf.shape[1:]))), few
+    )
 
     def solve(problem: ContextProblem) -> Gaussian:
         old = Gaussian(problem.old_mean, problem.old_chol)
         target = Gaussian(problem.target_mean, problem.target_chol)
         data = (old, target, problem.contexts, problem.values, problem.mask)
-        return update_context(*data, alpha=problem.alpha, max_kl=problem.max_kl, std_floor=problem.std_floor)[0]
+        return update_context(
+            *data,
+            alpha=problem.alpha,
+            max_kl=problem.max_kl,
+            std_floor=problem.std_floor,
+        )[0]
 
     start = time.perf_counter()
     compiled = jax.jit(jax.vmap(solve)).lower(problems).compile()
@@ -83,7 +107,9 @@ def measure_solves(batch: int) -> Record:
     return _record("context updates/s", batch, rates, compile_seconds)
 
 
-def _record(metric: str, batch: int, rates: list[float], compile_seconds: float) -> Record:
+def _record(
+    metric: str, batch: int, rates: list[float], compile_seconds: float
+) -> Record:
     return measured_here(
         experiment="device-check",
         env="point-mass-3d",

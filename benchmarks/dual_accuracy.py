@@ -50,12 +50,16 @@ def solve(problem: DualProblem, dtype: str = "float64") -> Weights:
     """Returns our minimum."""
     with jax.enable_x64(dtype == "float64"):
         given = [jnp.asarray(part, dtype) for part in problem if part is not None]
-        return jax.tree.map(np.asarray, (_creps if problem.log_ratios is None else _sprl)(*given))
+        return jax.tree.map(
+            np.asarray, (_creps if problem.log_ratios is None else _sprl)(*given)
+        )
 
 
 def unknown(problem: DualProblem, found: Weights) -> np.ndarray:
     """Returns our minimiser as (multipliers, chi)."""
-    return np.concatenate([found.minimiser.temperatures - problem.bases, found.minimiser.chi])
+    return np.concatenate(
+        [found.minimiser.temperatures - problem.bases, found.minimiser.chi]
+    )
 
 
 def compare(problem: DualProblem, found: Weights, reference: Reference) -> Differences:
@@ -66,8 +70,12 @@ def compare(problem: DualProblem, found: Weights, reference: Reference) -> Diffe
     ours = [np.asarray(found.policy), np.asarray(found.context)][:count]
     return Differences(
         value=abs(float(found.value) - reference.value) / abs(reference.value),
-        temperatures=float(np.abs(found.minimiser.temperatures / temperatures - 1).max()),
-        chi=float(np.abs(found.minimiser.chi - chi).max() / max(np.abs(chi).max(), unit)),
+        temperatures=float(
+            np.abs(found.minimiser.temperatures / temperatures - 1).max()
+        ),
+        chi=float(
+            np.abs(found.minimiser.chi - chi).max() / max(np.abs(chi).max(), unit)
+        ),
         weights=_distance(ours, exact),
         scipy_weights=_distance(problem.weights(reference.scipy), exact),
     )
@@ -78,7 +86,11 @@ def excess_in_single_precision(problem: DualProblem) -> float:
     found = solve(problem, "float32")
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found)):
         return np.inf
-    return max(divergence(np.asarray(part)) for part in (found.policy, found.context)) / problem.max_kl - 1
+    return (
+        max(divergence(np.asarray(part)) for part in (found.policy, found.context))
+        / problem.max_kl
+        - 1
+    )
 
 
 def divergence(weights: np.ndarray) -> float:
@@ -100,14 +112,24 @@ def problems(num_random: int) -> list[tuple[str, DualProblem]]:
 
 def main() -> None:
     """Compares, prints and writes the records."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--random", type=int, default=400, help="problems besides the 100 recorded ones")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--random", type=int, default=400, help="problems besides the 100 recorded ones"
+    )
     arguments = parser.parse_args()
-    began, (kinds, duals) = time.perf_counter(), zip(*problems(arguments.random), strict=True)
+    began, (kinds, duals) = (
+        time.perf_counter(),
+        zip(*problems(arguments.random), strict=True),
+    )
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
         references = pool.map(minimise_by_scipy, duals, chunksize=8)
     rows = [
-        [*compare(problem, solve(problem), reference), excess_in_single_precision(problem)]
+        [
+            *compare(problem, solve(problem), reference),
+            excess_in_single_precision(problem),
+        ]
         for problem, reference in zip(duals, references, strict=True)
     ]
     table, names = np.array(rows), (*Differences._fields, "float32_kl_excess")
@@ -117,10 +139,15 @@ def main() -> None:
         if len(chosen):
             print(
                 f"{kind:12} {len(chosen):8d}  "
-                + "  ".join(f"{value:{len(n)}.1e}" for n, value in zip(names, chosen.max(0), strict=True))
+                + "  ".join(
+                    f"{value:{len(n)}.1e}"
+                    for n, value in zip(names, chosen.max(0), strict=True)
+                )
             )
     worst = table[:, :4].max(axis=1)
-    print(f"{(worst <= 1e-6).sum()} of {len(worst)} agree to 1e-6, the worst to {worst.max():.1e}")
+    print(
+        f"{(worst <= 1e-6).sum()} of {len(worst)} agree to 1e-6, the worst to {worst.max():.1e}"
+    )
     records = [
         measured_here(
             experiment=f"dual-accuracy/{name}",
@@ -140,7 +167,9 @@ def main() -> None:
 
 @jax.jit
 def _sprl(rewards, features, log_ratios, alpha, max_kl, ridge):  # type: ignore[no-untyped-def]
-    return sprl_weights(rewards, features, log_ratios, alpha=alpha, max_kl=max_kl, ridge=ridge)
+    return sprl_weights(
+        rewards, features, log_ratios, alpha=alpha, max_kl=max_kl, ridge=ridge
+    )
 
 
 @jax.jit
@@ -149,7 +178,10 @@ def _creps(rewards, features, mean_features, alpha, max_kl, ridge):  # type: ign
 
 
 def _distance(weights: list[np.ndarray], expected: list[np.ndarray]) -> float:
-    return max(float(np.abs(a - b).max() / b.max()) for a, b in zip(weights, expected, strict=True))
+    return max(
+        float(np.abs(a - b).max() / b.max())
+        for a, b in zip(weights, expected, strict=True)
+    )
 
 
 if __name__ == "__main__":

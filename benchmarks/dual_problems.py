@@ -12,15 +12,33 @@ from jaxtyping import Float
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-KINDS = ("gate", "converged", "sparse", "thousandth", "million", "one context", "equal", "one sample")
+KINDS = (
+    "gate",
+    "converged",
+    "sparse",
+    "thousandth",
+    "million",
+    "one context",
+    "equal",
+    "one sample",
+)
 FLOOR = 1e-6  # least temperature, in units of the rewards' spread
-RECORDED = pathlib.Path(__file__).parents[1] / "tests" / "agents" / "episodic" / "data" / "duals.npz"
+RECORDED = (
+    pathlib.Path(__file__).parents[1]
+    / "tests"
+    / "agents"
+    / "episodic"
+    / "data"
+    / "duals.npz"
+)
 COUNTS, INVERSE_WIDTHS = (10, 5), (0.6, 150.0)  # of the value features of the gate
 ROUNDS, ITERATIONS = 12, 300  # of L-BFGS-B
 NEWTON_STEPS = 20
 
 Vector = Float[np.ndarray, " n"]
-Row = tuple[Float[np.ndarray, " N"], float, float]  # exponents before division, sign of V in them, temperature
+Row = tuple[
+    Float[np.ndarray, " N"], float, float
+]  # exponents before division, sign of V in them, temperature
 
 
 class DualProblem(NamedTuple):
@@ -54,12 +72,17 @@ class DualProblem(NamedTuple):
         values = self.features @ x[self.num_multipliers :]
         rows = [(self.rewards - values, -1.0, float(x[0]))]
         if self.log_ratios is not None:
-            rows.append((values + self.alpha * self.log_ratios, 1.0, float(self.alpha + x[1])))
+            rows.append(
+                (values + self.alpha * self.log_ratios, 1.0, float(self.alpha + x[1]))
+            )
         return rows
 
     def weights(self, x: Vector) -> list[Float[np.ndarray, " N"]]:
         """Returns the policy weights, and of SPRL the context weights."""
-        return [_tempered(exponents, temperature)[0] for exponents, _, temperature in self.rows(x)]
+        return [
+            _tempered(exponents, temperature)[0]
+            for exponents, _, temperature in self.rows(x)
+        ]
 
     def value_and_gradient(self, x: Vector) -> tuple[float, Vector]:
         """Returns the dual and its gradient at (multipliers, chi)."""
@@ -67,7 +90,10 @@ class DualProblem(NamedTuple):
         total = multipliers.sum() * self.max_kl + self.ridge * chi @ chi
         slopes, gradient = [], np.asarray(2 * self.ridge * chi)
         if self.mean_features is not None:
-            total, gradient = total + chi @ self.mean_features, np.asarray(gradient + self.mean_features)
+            total, gradient = (
+                total + chi @ self.mean_features,
+                np.asarray(gradient + self.mean_features),
+            )
         for exponents, sign, temperature in self.rows(x):
             weights, log_mean = _tempered(exponents, temperature)
             total += temperature * log_mean
@@ -83,8 +109,12 @@ class DualProblem(NamedTuple):
             weights, _ = _tempered(exponents, temperature)
             features = self.features - weights @ self.features
             centred = exponents - weights @ exponents
-            total[start:, start:] += (features * weights[:, None]).T @ features / temperature
-            total[k, start:] = total[start:, k] = -sign * (weights * centred) @ features / temperature**2
+            total[start:, start:] += (
+                (features * weights[:, None]).T @ features / temperature
+            )
+            total[k, start:] = total[start:, k] = (
+                -sign * (weights * centred) @ features / temperature**2
+            )
             total[k, k] = weights @ centred**2 / temperature**3
         return total
 
@@ -92,7 +122,9 @@ class DualProblem(NamedTuple):
         """Returns the same problem, rewards relative to the best; of the minimiser only the unit changes."""
         unit = spread(self.rewards)
         rewards = (self.rewards - self.rewards.max()) / unit
-        return self._replace(rewards=rewards, alpha=self.alpha / unit, ridge=self.ridge * unit)
+        return self._replace(
+            rewards=rewards, alpha=self.alpha / unit, ridge=self.ridge * unit
+        )
 
 
 class Reference(NamedTuple):
@@ -109,7 +141,9 @@ def spread(rewards: Float[np.ndarray, " N"]) -> float:
     return float(next((distance for distance in distances if distance > 0), 1.0))
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")  # threads only slow matrices of this size down
+@threadpool_limits.wrap(
+    limits=1, user_api="blas"
+)  # threads only slow matrices of this size down
 def minimise_by_scipy(problem: DualProblem) -> Reference:
     """Minimises with L-BFGS-B, then corrects with Newton's method.
 
@@ -130,7 +164,9 @@ def minimise_by_scipy(problem: DualProblem) -> Reference:
     return Reference(unit * x, unit * _newton(scaled, x), value)
 
 
-def random_problem(random: np.random.Generator, kind: str, method: str = "sprl", count: int = 400) -> DualProblem:
+def random_problem(
+    random: np.random.Generator, kind: str, method: str = "sprl", count: int = 400
+) -> DualProblem:
     """Returns a problem with gate-like contexts, of one of `KINDS`; the ridge is 1e-5 in units of the spread."""
     count = 1 if kind == "one sample" else count
     std = np.array([7, 0.003]) ** 0.5 * random.uniform(0.1, 1.2)
@@ -138,7 +174,9 @@ def random_problem(random: np.random.Generator, kind: str, method: str = "sprl",
     contexts = np.clip(mean + std * random.normal(size=(count, 2)), [-5, 0.1], [5, 0.5])
     if kind == "one context":
         contexts[:] = contexts[0]
-    rewards: np.ndarray = np.clip(60 + 20 * np.sin(contexts[:, 0]) + 50 * random.normal(size=count), 0, 110)
+    rewards: np.ndarray = np.clip(
+        60 + 20 * np.sin(contexts[:, 0]) + 50 * random.normal(size=count), 0, 110
+    )
     if kind == "sparse":
         rewards = 1.0 * (random.uniform(size=count) < 0.05 + 0.1 * (contexts[:, 0] > 0))
     if kind == "converged":
@@ -149,9 +187,9 @@ def random_problem(random: np.random.Generator, kind: str, method: str = "sprl",
     features, unit = gate_features(contexts), spread(rewards)
     sprl, max_kl = method == "sprl", float(random.choice([0.25, 0.4, 0.5]))
     alpha = unit * random.choice([0.0, 4e-4, 0.05]) * random.uniform(0.5, 2)
-    log_ratios = _log_density(contexts, np.array([-4, 0.2]), np.diag([0.1, 0.001])) - _log_density(
-        contexts, mean, np.diag(std**2)
-    )
+    log_ratios = _log_density(
+        contexts, np.array([-4, 0.2]), np.diag([0.1, 0.001])
+    ) - _log_density(contexts, mean, np.diag(std**2))
     return DualProblem(
         rewards=rewards,
         features=features,
@@ -170,7 +208,8 @@ def recorded_problems() -> list[DualProblem]:
     problems = []
     for i, contexts in enumerate(data["contexts"]):
         target, current = (
-            _log_density(contexts, data[f"{p}_mean"][i], data[f"{p}_cov"][i]) for p in ("target", "current")
+            _log_density(contexts, data[f"{p}_mean"][i], data[f"{p}_cov"][i])
+            for p in ("target", "current")
         )
         sprl = data["sprl"][i] > 0
         problems.append(
@@ -187,14 +226,20 @@ def recorded_problems() -> list[DualProblem]:
     return problems
 
 
-def gate_features(contexts: Float[np.ndarray, "N 2"], widest_centre: float = 0.5) -> Float[np.ndarray, "N F"]:
+def gate_features(
+    contexts: Float[np.ndarray, "N 2"], widest_centre: float = 0.5
+) -> Float[np.ndarray, "N F"]:
     """Returns the 51 value features of the gate."""
     ranges = zip((-5.0, 0.1), (5.0, widest_centre), COUNTS, strict=True)
     axes = [np.linspace(low, high, count + 2)[1:-1] for low, high, count in ranges]
     centres = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
-    exponents = -(((contexts[:, None] - centres) ** 2) * np.array(INVERSE_WIDTHS)).sum(-1)
+    exponents = -(((contexts[:, None] - centres) ** 2) * np.array(INVERSE_WIDTHS)).sum(
+        -1
+    )
     bumps = np.exp(exponents - exponents.max(axis=1, keepdims=True))
-    return np.concatenate([bumps / bumps.sum(axis=1, keepdims=True), np.ones((len(contexts), 1))], axis=1)
+    return np.concatenate(
+        [bumps / bumps.sum(axis=1, keepdims=True), np.ones((len(contexts), 1))], axis=1
+    )
 
 
 def _tempered(exponents: Vector, temperature: float) -> tuple[Vector, float]:
@@ -204,7 +249,11 @@ def _tempered(exponents: Vector, temperature: float) -> tuple[Vector, float]:
     return factors / factors.sum(), float(np.log(factors.mean()) + top / temperature)
 
 
-def _log_density(contexts: Float[np.ndarray, "N 2"], mean: Vector, covariance: Float[np.ndarray, "2 2"]) -> Vector:
+def _log_density(
+    contexts: Float[np.ndarray, "N 2"],
+    mean: Vector,
+    covariance: Float[np.ndarray, "2 2"],
+) -> Vector:
     offsets = contexts - mean
     distances = (offsets @ np.linalg.inv(covariance) * offsets).sum(axis=1)
     return -0.5 * (distances + np.linalg.slogdet(2 * np.pi * covariance)[1])
@@ -217,18 +266,33 @@ def _round(problem: DualProblem, x: Vector) -> tuple[Vector, float]:
     inverse, units = np.linalg.inv(factor), np.sqrt(x[:count] + problem.bases)
 
     def to_x(z: Vector) -> Vector:
-        return np.concatenate([np.maximum(units * z[:count], FLOOR), inverse.T @ z[count:]])
+        return np.concatenate(
+            [np.maximum(units * z[:count], FLOOR), inverse.T @ z[count:]]
+        )
 
     def dual(z: Vector) -> tuple[float, Vector]:
         value, gradient = problem.value_and_gradient(to_x(z))
-        return value, np.concatenate([units * gradient[:count], inverse @ gradient[count:]])
+        return value, np.concatenate(
+            [units * gradient[:count], inverse @ gradient[count:]]
+        )
 
     bounds = [(FLOOR / unit, None) for unit in units] + [(None, None)] * len(factor)
-    options = {"maxiter": ITERATIONS, "maxfun": 2 * ITERATIONS, "ftol": 0.0, "gtol": 1e-13, "maxcor": 30, "maxls": 50}
+    options = {
+        "maxiter": ITERATIONS,
+        "maxfun": 2 * ITERATIONS,
+        "ftol": 0.0,
+        "gtol": 1e-13,
+        "maxcor": 30,
+        "maxls": 50,
+    }
     start = np.concatenate([x[:count] / units, factor.T @ x[count:]])
-    z = minimize(dual, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    z = minimize(
+        dual, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    ).x
     slopes = dual(z)[1]
-    against = np.append(to_x(z)[:count] <= FLOOR, np.zeros(len(factor), bool)) & (slopes > 0)
+    against = np.append(to_x(z)[:count] <= FLOOR, np.zeros(len(factor), bool)) & (
+        slopes > 0
+    )
     return to_x(z), float(np.abs(np.where(against, 0.0, slopes)).max())
 
 
@@ -237,7 +301,15 @@ def _newton(problem: DualProblem, x: Vector) -> Vector:
     for _ in range(NEWTON_STEPS):
         step, value = _newton_step(problem, x), problem.value_and_gradient(x)[0]
         halvings = (x - step / 2**k for k in range(20))
-        x = next((new for new in halvings if problem.value_and_gradient(new)[0] <= value + 1e-14 * (1 + abs(value))), x)
+        x = next(
+            (
+                new
+                for new in halvings
+                if problem.value_and_gradient(new)[0]
+                <= value + 1e-14 * (1 + abs(value))
+            ),
+            x,
+        )
     return x
 
 
@@ -246,7 +318,10 @@ def _newton_step(problem: DualProblem, x: Vector) -> Vector:
     count = problem.num_multipliers
     gradient, hessian = problem.value_and_gradient(x)[1], problem.hessian(x)
     step = np.append(x[:count] - FLOOR, np.zeros(x.size - count))
-    free = np.append((x[:count] > 1.001 * FLOOR) | (gradient[:count] < 0), np.ones(x.size - count, bool))
+    free = np.append(
+        (x[:count] > 1.001 * FLOOR) | (gradient[:count] < 0),
+        np.ones(x.size - count, bool),
+    )
     for _ in range(count + 1):
         rest = gradient[free] - hessian[np.ix_(free, ~free)] @ step[~free]
         step[free] = np.linalg.solve(hessian[np.ix_(free, free)], rest)

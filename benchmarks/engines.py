@@ -30,8 +30,12 @@ BATCH = 100  # throws at once
 class Throws:
     """What one engine makes of all throws."""
 
-    positions: Float[np.ndarray, "throw time joint"]  # of the arm, rad, after 1, 2, ... control steps
-    states: Float[np.ndarray, "throw time coordinate"]  # positions and velocities of arm and ball
+    positions: Float[
+        np.ndarray, "throw time joint"
+    ]  # of the arm, rad, after 1, 2, ... control steps
+    states: Float[
+        np.ndarray, "throw time coordinate"
+    ]  # positions and velocities of arm and ball
     touched: Bool[np.ndarray, "throw time"]  # whether a contact has ended the throw
     caught: Bool[np.ndarray, " throw"]
 
@@ -44,9 +48,13 @@ def main(throws: int = 1000, results: Path = RESULTS) -> None:
         results: file to write.
     """
     native, mjx = (played(engine, throws) for engine in ("native", "mjx"))
-    one_step = np.abs(native.states - mjx.states)[:, 0].max(axis=1) / np.abs(native.states[:, 0]).max(axis=1)
+    one_step = np.abs(native.states - mjx.states)[:, 0].max(axis=1) / np.abs(
+        native.states[:, 0]
+    ).max(axis=1)
     free = ~(native.touched | mjx.touched)[:, HALF_A_SECOND - 1]
-    drift = np.abs(native.positions - mjx.positions)[free, HALF_A_SECOND - 1].max(axis=1)
+    drift = np.abs(native.positions - mjx.positions)[free, HALF_A_SECOND - 1].max(
+        axis=1
+    )
     agree = native.caught == mjx.caught
     if not (native.touched & mjx.touched)[:, -1].all():
         raise RuntimeError(f"some throws have not ended after {STEPS} control steps")
@@ -54,7 +62,9 @@ def main(throws: int = 1000, results: Path = RESULTS) -> None:
     print(
         f"half a second, {free.sum()} throws without contact: joint positions differ by at most {drift.max():.1e} rad"
     )
-    print(f"caught {native.caught.mean():.1%} and {mjx.caught.mean():.1%}; the same decision in {agree.mean():.1%}")
+    print(
+        f"caught {native.caught.mean():.1%} and {mjx.caught.mean():.1%}; the same decision in {agree.mean():.1%}"
+    )
     write_records(
         results,
         [
@@ -74,10 +84,18 @@ def played(engine: str, count: int) -> Throws:
         start = env.reset(key_reset, env.initial.sample(key_context, env.context_space))
         actions = jax.random.normal(key_actions, (STEPS, len(env.action_lower)))
 
-        def control_step(state: envs.EnvState, action: Array) -> tuple[envs.EnvState, tuple[Array, Array, Array]]:
-            after = env.step(key_step, state, action)  # a throw that has ended stays as it is
+        def control_step(
+            state: envs.EnvState, action: Array
+        ) -> tuple[envs.EnvState, tuple[Array, Array, Array]]:
+            after = env.step(
+                key_step, state, action
+            )  # a throw that has ended stays as it is
             physics = after.physics
-            return after, (physics.qpos[:7], jnp.concatenate([physics.qpos, physics.qvel]), physics.contacts.any())
+            return after, (
+                physics.qpos[:7],
+                jnp.concatenate([physics.qpos, physics.qvel]),
+                physics.contacts.any(),
+            )
 
         end, rows = jax.lax.scan(control_step, start, actions)
         return end.success, rows
@@ -85,16 +103,23 @@ def played(engine: str, count: int) -> Throws:
     keys = jax.random.split(jax.random.key(0), count)
     began = time.perf_counter()
     compiled = (
-        jax.jit(jax.vmap(throw), compiler_options=env.compiler_options).lower(keys[: min(BATCH, count)]).compile()
+        jax.jit(jax.vmap(throw), compiler_options=env.compiler_options)
+        .lower(keys[: min(BATCH, count)])
+        .compile()
     )
     print(f"{engine}: compiled in {time.perf_counter() - began:.0f} s", flush=True)
     parts = []
     for start in range(0, count, BATCH):
-        part = np.minimum(np.arange(start, start + BATCH)[: min(BATCH, count)], count - 1)  # the last throw fills up
+        part = np.minimum(
+            np.arange(start, start + BATCH)[: min(BATCH, count)], count - 1
+        )  # the last throw fills up
         caught, rows = jax.tree.map(np.asarray, compiled(keys[part]))
         parts.append(Throws(*rows, caught))
         done = min(start + BATCH, count)
-        print(f"{engine}: {done} of {count} throws after {time.perf_counter() - began:.0f} s", flush=True)
+        print(
+            f"{engine}: {done} of {count} throws after {time.perf_counter() - began:.0f} s",
+            flush=True,
+        )
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
 
 

@@ -21,7 +21,9 @@ RESULTS = Path(__file__).parent / "results" / "many-seeds.json"
 
 def main() -> None:
     """Trains, prints a table and writes the records."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.many_seeds", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.many_seeds", description=__doc__
+    )
     parser.add_argument("--seeds", type=int, default=512)
     seeds = parser.parse_args().seeds
     records: list[Record] = []
@@ -30,9 +32,17 @@ def main() -> None:
         agent = config.agent.replace(
             num_envs=16, num_steps=128
         )  # short rollouts: an accelerator pays for sequential steps
-        config = dataclasses.replace(config, agent=agent, seeds=tuple(range(1, seeds + 1)), evaluate_every=20)
+        config = dataclasses.replace(
+            config, agent=agent, seeds=tuple(range(1, seeds + 1)), evaluate_every=20
+        )
         with tempfile.TemporaryDirectory() as folder:
-            run = load_run(spjax.train(config, Path(folder) / "run", command=command_line("benchmarks.many_seeds")))
+            run = load_run(
+                spjax.train(
+                    config,
+                    Path(folder) / "run",
+                    command=command_line("benchmarks.many_seeds"),
+                )
+            )
             records += records_of_run(run, "many-seeds")
     write_records(RESULTS, records)
     print(markdown_table(records, metric="discounted_return"))

@@ -45,13 +45,19 @@ def record(setting: str, method: str) -> list[dict[str, np.ndarray]]:
                     "sprl": method == "sprl",
                 }
             )
-    return [{name: np.asarray(value, np.float32) for name, value in dual.items()} for dual in duals]
+    return [
+        {name: np.asarray(value, np.float32) for name, value in dual.items()}
+        for dual in duals
+    ]
 
 
 def main() -> None:
     """Trains and writes."""
     duals = [
-        dual for setting in ("precision", "global") for method in ("sprl", "c-reps") for dual in record(setting, method)
+        dual
+        for setting in ("precision", "global")
+        for method in ("sprl", "c-reps")
+        for dual in record(setting, method)
     ]
     RECORDED.parent.mkdir(exist_ok=True)
     columns: Any = {name: np.stack([dual[name] for dual in duals]) for name in duals[0]}

@@ -25,8 +25,12 @@ SEEDS = (1, 2, 3)
 ITERATIONS = 5
 COLUMNS = ("discounted_return", "success_rate", "contexts")
 
-Preset = tuple[str, str, str, str | None, str | None]  # task, agent, teacher, schedule, start
-Bits = Mapping[str, Sequence[str]]  # column of the evaluations -> numbers in hexadecimal, one a row
+Preset = tuple[
+    str, str, str, str | None, str | None
+]  # task, agent, teacher, schedule, start
+Bits = Mapping[
+    str, Sequence[str]
+]  # column of the evaluations -> numbers in hexadecimal, one a row
 
 # names that are spelled differently since; agents, then teachers by (agent, teacher)
 AGENTS = {"creps": "c-reps"}
@@ -63,7 +67,9 @@ SPEED = (
 )
 
 
-def main(before: str, only: tuple[str, ...] = (), turns: int = 5, results: Path = RESULTS) -> None:
+def main(
+    before: str, only: tuple[str, ...] = (), turns: int = 5, results: Path = RESULTS
+) -> None:
     """Compares this code with an earlier commit.
 
     Args:
@@ -75,7 +81,9 @@ def main(before: str, only: tuple[str, ...] = (), turns: int = 5, results: Path 
     from spjax.presets import preset_names
 
     trees = {"before": _tree(before), "after": ROOT}
-    wanted = [preset for preset in preset_names() if all(word in preset for word in only)]
+    wanted = [
+        preset for preset in preset_names() if all(word in preset for word in only)
+    ]
     old = dict(_trained(trees["before"], _commit(trees["before"]), wanted))
     new = dict(_trained(trees["after"], _state(trees["after"]), wanted))
     same = [preset for preset in wanted if old[preset] == new[preset]]
@@ -90,7 +98,9 @@ def main(before: str, only: tuple[str, ...] = (), turns: int = 5, results: Path 
     _record(results, before, len(same), len(wanted), ratios)
 
 
-def _record(results: Path, before: str, same: int, of: int, ratios: Mapping[str, float]) -> None:
+def _record(
+    results: Path, before: str, same: int, of: int, ratios: Mapping[str, float]
+) -> None:
     from spjax.analysis.records import measured_here
     from spjax.runs.results import read_records, write_records
 
@@ -107,12 +117,21 @@ def _record(results: Path, before: str, same: int, of: int, ratios: Mapping[str,
     if ratios:
         values["slowest speed ratio, after over before"] = max(ratios.values())
         values |= {f"speed ratio, {name}": ratio for name, ratio in ratios.items()}
-    kept = [one for one in read_records(results) if one["metric"] not in values] if results.is_file() else []
-    new = [measured_here(metric=metric, values=[value], **shared) for metric, value in values.items()]
+    kept = (
+        [one for one in read_records(results) if one["metric"] not in values]
+        if results.is_file()
+        else []
+    )
+    new = [
+        measured_here(metric=metric, values=[value], **shared)
+        for metric, value in values.items()
+    ]
     write_records(results, [*kept, *new])
 
 
-def _trained(tree: Path, label: str, presets: Sequence[Preset]) -> Iterator[tuple[Preset, Bits]]:
+def _trained(
+    tree: Path, label: str, presets: Sequence[Preset]
+) -> Iterator[tuple[Preset, Bits]]:
     """Yields the evaluations of each preset at one version; those that are kept are not trained again."""
     file = CACHE / f"{label}.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -133,16 +152,29 @@ def _ratio(row: SpeedRow, trees: Mapping[str, Path], turns: int) -> float:
     ratios = []
     for _ in range(turns):
         seconds = {
-            side: _probe(tree, row.preset, range(1, row.seeds + 1), row.iterations, row.iterations)["seconds"]
+            side: _probe(
+                tree,
+                row.preset,
+                range(1, row.seeds + 1),
+                row.iterations,
+                row.iterations,
+            )["seconds"]
             for side, tree in trees.items()
         }
         ratios.append(seconds["after"] / seconds["before"])
     return statistics.median(ratios)
 
 
-def _probe(tree: Path, preset: Preset, seeds: Sequence[int], iterations: int, every: int) -> dict[str, Any]:
+def _probe(
+    tree: Path, preset: Preset, seeds: Sequence[int], iterations: int, every: int
+) -> dict[str, Any]:
     """Trains one preset with the code of a tree, in a process of its own."""
-    job = {"preset": preset, "seeds": list(seeds), "iterations": iterations, "every": every}
+    job = {
+        "preset": preset,
+        "seeds": list(seeds),
+        "iterations": iterations,
+        "every": every,
+    }
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     done = subprocess.run(
         [sys.executable, __file__, "probe", json.dumps(job)],
@@ -153,7 +185,9 @@ def _probe(tree: Path, preset: Preset, seeds: Sequence[int], iterations: int, ev
         check=False,
     )
     if done.returncode:
-        raise SystemExit(f"training {' '.join(filter(None, preset))} in {tree} failed:\n{done.stderr[-2000:]}")
+        raise SystemExit(
+            f"training {' '.join(filter(None, preset))} in {tree} failed:\n{done.stderr[-2000:]}"
+        )
     line: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return line
 
@@ -168,12 +202,18 @@ def probe(preset: Preset, seeds: Sequence[int], iterations: int, every: int) -> 
     import spjax
 
     config = _preset(preset)
-    config = dataclasses.replace(config, seeds=tuple(seeds), num_iterations=iterations, evaluate_every=every)
+    config = dataclasses.replace(
+        config, seeds=tuple(seeds), num_iterations=iterations, evaluate_every=every
+    )
     config = dataclasses.replace(config, teacher=_as_before(config.teacher))
     with tempfile.TemporaryDirectory() as parent:
         folder = spjax.train(config, Path(parent) / "run", progress=False)
         summary = json.loads((folder / "summary.json").read_text())
-        rows = [row for part in (folder / "evaluation").glob("*.parquet") for row in pq.read_table(part).to_pylist()]
+        rows = [
+            row
+            for part in (folder / "evaluation").glob("*.parquet")
+            for row in pq.read_table(part).to_pylist()
+        ]
     rows.sort(key=lambda row: (row["lane"], row["iteration"]))
     bits = {name: [_hex(row[name]) for row in rows] for name in COLUMNS}
     seconds = (summary["wall_seconds"] - summary["compile_seconds"]) / iterations
@@ -188,7 +228,9 @@ def _preset(preset: Preset) -> Any:
     try:
         return spjax.preset(task, agent, teacher, schedule, start=start)
     except ValueError:
-        old_teacher = {new: old for old, new in ALL_AGENTS.items()}.get(teacher, teacher)
+        old_teacher = {new: old for old, new in ALL_AGENTS.items()}.get(
+            teacher, teacher
+        )
         for (where, old), new in TEACHERS.items():
             old_teacher = old if (where, new) == (agent, teacher) else old_teacher
         old_agent = {new: old for old, new in AGENTS.items()}.get(agent, agent)
@@ -203,7 +245,9 @@ def _as_before(teacher: Any) -> Any:
     fields = {field.name for field in dataclasses.fields(teacher)}
     if not {"warmup", "buffer_size"} <= fields:
         return teacher
-    return dataclasses.replace(teacher, warmup=5, buffer_size=min(teacher.buffer_size, 256))
+    return dataclasses.replace(
+        teacher, warmup=5, buffer_size=min(teacher.buffer_size, 256)
+    )
 
 
 def _today(preset: Sequence[str | None]) -> Preset:
@@ -227,7 +271,9 @@ def _tree(commit: str) -> Path:
     if not tree.is_dir():
         _git("worktree", "prune")
         _git("worktree", "add", "--detach", str(tree), commit)
-    if not (tree / "spjax" / "envs").exists():  # versions whose package list mapped envs/
+    if not (
+        tree / "spjax" / "envs"
+    ).exists():  # versions whose package list mapped envs/
         (tree / "spjax" / "envs").symlink_to("../envs")
     return tree
 
@@ -239,11 +285,15 @@ def _commit(tree: Path) -> str:
 def _state(tree: Path) -> str:
     """Returns a name of the code as it stands: the commit, and a digest of what is not committed."""
     changed = _git("diff", "HEAD", "--", "spjax", "envs", folder=tree)
-    return _commit(tree) + (f"-{hashlib.sha256(changed.encode()).hexdigest()[:8]}" if changed else "")
+    return _commit(tree) + (
+        f"-{hashlib.sha256(changed.encode()).hexdigest()[:8]}" if changed else ""
+    )
 
 
 def _git(*arguments: str, folder: Path = ROOT) -> str:
-    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -48,9 +48,13 @@ def main(kills: int = 10, iterations: int = 400, seed: int = 0) -> None:
             moment = _iteration(killed) + moments.randint(1, iterations // (2 * kills))
             while _iteration(killed) < moment and process.poll() is None:
                 time.sleep(0.01)
-            time.sleep(moments.uniform(0.0, 0.2))  # anywhere within a chunk, a metrics file or a checkpoint
+            time.sleep(
+                moments.uniform(0.0, 0.2)
+            )  # anywhere within a chunk, a metrics file or a checkpoint
             if process.poll() is not None:
-                sys.exit(f"the run ended after {len(reached)} kills; give it more iterations")
+                sys.exit(
+                    f"the run ended after {len(reached)} kills; give it more iterations"
+                )
             process.kill()
             process.wait()
             reached.append(_iteration(killed))
@@ -58,7 +62,10 @@ def main(kills: int = 10, iterations: int = 400, seed: int = 0) -> None:
             process = _start(RESUME, killed, iterations)
         if process.wait():
             sys.exit("the resumed run failed")
-        different = [not np.array_equal(a, b) for a, b in zip(_leaves(undisturbed), _leaves(killed), strict=True)]
+        different = [
+            not np.array_equal(a, b)
+            for a, b in zip(_leaves(undisturbed), _leaves(killed), strict=True)
+        ]
     same = not any(different)
     print(f"{len(different)} leaves, {sum(different)} differ after {kills} kills")
     write_records(
@@ -81,7 +88,9 @@ def main(kills: int = 10, iterations: int = 400, seed: int = 0) -> None:
 
 
 def _start(program: str, folder: Path, iterations: int) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-c", program, str(folder), str(iterations)])
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(folder), str(iterations)]
+    )
 
 
 def _iteration(folder: Path) -> int:

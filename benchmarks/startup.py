@@ -39,7 +39,10 @@ def main(repeats: int = 5) -> None:
     for command in COMMANDS:
         cpu_seconds(command)
         values = [cpu_seconds(command) for _ in range(repeats)]
-        print(f"{statistics.median(values):6.2f} s of CPU (median of {repeats}): {command}", flush=True)
+        print(
+            f"{statistics.median(values):6.2f} s of CPU (median of {repeats}): {command}",
+            flush=True,
+        )
         records.append(record(command, values))
     write_records(RESULTS, records)
 

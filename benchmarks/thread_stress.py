@@ -35,16 +35,24 @@ def main(rounds: int = 10, threads: int = 3) -> None:
     configs = [small("point-mass-2d"), small("ball-catching")]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        alone = [spjax.train(config, folder / f"alone-{i}", progress=False) for i, config in enumerate(configs)]
+        alone = [
+            spjax.train(config, folder / f"alone-{i}", progress=False)
+            for i, config in enumerate(configs)
+        ]
         right = [content(run) for run in alone]
         for number in range(rounds):
             start = time.perf_counter()
             faulthandler.dump_traceback_later(PATIENCE, exit=True)
-            runs = at_once([configs[i % 2] for i in range(threads)], folder / f"round-{number}")
+            runs = at_once(
+                [configs[i % 2] for i in range(threads)], folder / f"round-{number}"
+            )
             faulthandler.cancel_dump_traceback_later()
             if any(content(run) != right[i % 2] for i, run in enumerate(runs)):
                 raise RuntimeError(f"round {number} has other bits than the runs alone")
-            print(f"round {number + 1} of {rounds}: the same bits, {time.perf_counter() - start:.0f} s", flush=True)
+            print(
+                f"round {number + 1} of {rounds}: the same bits, {time.perf_counter() - start:.0f} s",
+                flush=True,
+            )
 
 
 def small(env: str) -> RunConfig:
@@ -52,7 +60,9 @@ def small(env: str) -> RunConfig:
     config = spjax.preset(env)
     return dataclasses.replace(
         config,
-        agent=config.agent.replace(num_envs=8, num_steps=16, num_minibatches=4, num_epochs=1, hidden=(8,)),
+        agent=config.agent.replace(
+            num_envs=8, num_steps=16, num_minibatches=4, num_epochs=1, hidden=(8,)
+        ),
         seeds=(1, 2),
         num_iterations=10,
         evaluate_every=1,
@@ -75,8 +85,14 @@ def at_once(configs: list[RunConfig], folder: Path) -> list[Path]:
 def content(run: Path) -> list[str]:
     """Returns all numbers of a run, with every bit: of its final state and of its tables."""
     _, program, states = restore(run)
-    leaves = [np.asarray(leaf).tobytes().hex() for leaf in jax.tree.leaves(program.to_host(states))]
-    tables = [pq.read_table(run / part).to_pydict() for part in ("metrics", "evaluation", "trajectories.parquet")]
+    leaves = [
+        np.asarray(leaf).tobytes().hex()
+        for leaf in jax.tree.leaves(program.to_host(states))
+    ]
+    tables = [
+        pq.read_table(run / part).to_pydict()
+        for part in ("metrics", "evaluation", "trajectories.parquet")
+    ]
     return [*leaves, *map(repr, tables)]
 
 

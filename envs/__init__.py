@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from spjax.envs.gate import Gate
     from spjax.envs.point_mass import PointMass
 
-__all__ = ["BallCatching", "Env", "EnvState", "EpisodicTask", "Gate", "PointMass", "Task"]
+__all__ = [
+    "BallCatching",
+    "Env",
+    "EnvState",
+    "EpisodicTask",
+    "Gate",
+    "PointMass",
+    "Task",
+]
 
 _HOMES = {
     "BallCatching": "ball_catching",

@@ -26,9 +26,17 @@ OBSERVATION_LIMIT = 10.0
 ALIVE_REWARD = 0.275  # a control step
 ACTION_COST = 0.005
 CATCH_REWARD = 50.0
-INITIAL_MEAN, INITIAL_STD = (0.68, 0.9, 0.85), (math.sqrt(1e-3), math.sqrt(1e-3), math.sqrt(0.1))
-TARGET_MEAN, TARGET_STD = (0.3375 * math.pi, 0.85, 2.375), (math.sqrt(0.2 * math.pi), math.sqrt(0.15), 1.0)
-ALIGNMENT_REWARD = 25.0  # times the fifth power of the cosine between normal and velocity
+INITIAL_MEAN, INITIAL_STD = (
+    (0.68, 0.9, 0.85),
+    (math.sqrt(1e-3), math.sqrt(1e-3), math.sqrt(0.1)),
+)
+TARGET_MEAN, TARGET_STD = (
+    (0.3375 * math.pi, 0.85, 2.375),
+    (math.sqrt(0.2 * math.pi), math.sqrt(0.15), 1.0),
+)
+ALIGNMENT_REWARD = (
+    25.0  # times the fifth power of the cosine between normal and velocity
+)
 
 
 @part("task", "ball-catching")
@@ -36,14 +44,20 @@ ALIGNMENT_REWARD = 25.0  # times the fifth power of the cosine between normal an
 class BallCatching(Env):
     """A ball flies towards the arm for half a second or more; touching it with the net is a catch, anything else the end."""
 
-    normal: Literal["third-row", "axis"] = setting("third-row", static=True, help="of the net, in the reward")
-    unit_velocity: bool = setting(True, static=True, help="normalise the ball's velocity in the reward")
+    normal: Literal["third-row", "axis"] = setting(
+        "third-row", static=True, help="of the net, in the reward"
+    )
+    unit_velocity: bool = setting(
+        True, static=True, help="normalise the ball's velocity in the reward"
+    )
     engine: Literal["native", "mjx", "warp"] | None = setting(
         None, static=True, help="of the physics; None for the device's own"
     )
 
     observation_size = 21
-    action_lower = tuple(-limit for limit in scene.ACTION_LIMIT)  # rad/s, joints 1, 3, 4, 5, 6
+    action_lower = tuple(
+        -limit for limit in scene.ACTION_LIMIT
+    )  # rad/s, joints 1, 3, 4, 5, 6
     action_upper = scene.ACTION_LIMIT
     horizon = 200
     resting_steps = 56  # a flight of half a second and a little
@@ -80,14 +94,20 @@ class BallCatching(Env):
         state = self._physics.reset(*scene.reset(key, context))
         return EnvState.start(state, _observe(state), context)
 
-    def dynamics(self, key: Array, state: EnvState, action: Float[Array, "5"]) -> EnvState:
+    def dynamics(
+        self, key: Array, state: EnvState, action: Float[Array, "5"]
+    ) -> EnvState:
         """Returns the state 10 ms later; deterministic, the key is not used.
 
         A failure of the simulator gives a reward of NaN, which ends the episode in the rollout.
         """
         after = self._physics.step(state.physics, scene.controls(action))
         caught, missed = after.contacts
-        reward = ALIVE_REWARD - ACTION_COST * (action**2).sum() + jnp.where(caught, self._catch_reward(after), 0.0)
+        reward = (
+            ALIVE_REWARD
+            - ACTION_COST * (action**2).sum()
+            + jnp.where(caught, self._catch_reward(after), 0.0)
+        )
         return dataclasses.replace(
             state,
             physics=after,
@@ -130,7 +150,13 @@ class BallCatching(Env):
 def _observe(state: physics.PhysicsState) -> Float[Array, "21"]:
     """Returns desired positions, positions [rad] of the moved joints, ball [m], and the velocities of both, clipped."""
     moved = jnp.asarray(scene.CONTROLLED)
-    parts = [state.act, state.qpos[moved], state.qpos[7:], state.qvel[moved], state.qvel[7:]]
+    parts = [
+        state.act,
+        state.qpos[moved],
+        state.qpos[7:],
+        state.qvel[moved],
+        state.qvel[7:],
+    ]
     return jnp.clip(jnp.concatenate(parts), -OBSERVATION_LIMIT, OBSERVATION_LIMIT)
 
 

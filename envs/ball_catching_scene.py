@@ -45,8 +45,15 @@ def mjcf() -> str:
         'mass="0.11" solimp="0 0 0" rgba="0.2 0.6 0.3 1"/></body>'
     )
     axes = {"x": "1 0 0", "y": "0 1 0", "z": "0 0 1"}
-    slides = "".join(f'<joint name="ball_{name}" type="slide" axis="{axis}"/>' for name, axis in axes.items())
-    actuators = [_servo(j) for j in CONTROLLED] + [_lead(j) for j in CONTROLLED] + [_hold(j) for j in HELD]
+    slides = "".join(
+        f'<joint name="ball_{name}" type="slide" axis="{axis}"/>'
+        for name, axis in axes.items()
+    )
+    actuators = (
+        [_servo(j) for j in CONTROLLED]
+        + [_lead(j) for j in CONTROLLED]
+        + [_hold(j) for j in HELD]
+    )
     return f"""
 <mujoco model="ball_catching">
   <compiler angle="radian"/>
@@ -68,35 +75,56 @@ def controls(action: Float[Array, "5"]) -> Float[Array, "12"]:
     return jnp.concatenate([action, action, jnp.zeros(len(HELD), action.dtype)])
 
 
-def reset(key: Array, context: Float[Array, "3"]) -> tuple[Float[Array, "10"], Float[Array, "10"], Float[Array, "5"]]:
+def reset(
+    key: Array, context: Float[Array, "3"]
+) -> tuple[Float[Array, "10"], Float[Array, "10"], Float[Array, "5"]]:
     """Returns positions, velocities and activations at the start of an episode.
 
     The controlled joints are near `HOME` and move a little; the desired positions are the true ones.
     """
     key_position, key_velocity, key_ball = jax.random.split(key, 3)
     moved = jnp.asarray(CONTROLLED)
-    noise = jax.random.uniform(key_position, moved.shape, context.dtype, -POSITION_NOISE, POSITION_NOISE)
+    noise = jax.random.uniform(
+        key_position, moved.shape, context.dtype, -POSITION_NOISE, POSITION_NOISE
+    )
     joints = jnp.asarray(HOME, context.dtype).at[moved].add(noise)
     push = VELOCITY_NOISE * jax.random.normal(key_velocity, moved.shape, context.dtype)
     speeds = jnp.zeros_like(joints).at[moved].set(push)
     start = ball_start(key_ball, context)
     velocity = ball_velocity(context, start)
-    return jnp.concatenate([joints, start]), jnp.concatenate([speeds, velocity]), joints[moved]
+    return (
+        jnp.concatenate([joints, start]),
+        jnp.concatenate([speeds, velocity]),
+        joints[moved],
+    )
 
 
 def ball_start(key: Array, context: Float[Array, "3"]) -> Float[Array, "3"]:
     """Returns where the ball starts [m]: x is given by the context (angle, radius, distance), y and z are uniform."""
-    lower, upper = jnp.asarray(START_LOWER, context.dtype), jnp.asarray(START_UPPER, context.dtype)
-    return jnp.concatenate([context[2:], jax.random.uniform(key, (2,), context.dtype, lower, upper)])
+    lower, upper = (
+        jnp.asarray(START_LOWER, context.dtype),
+        jnp.asarray(START_UPPER, context.dtype),
+    )
+    return jnp.concatenate(
+        [context[2:], jax.random.uniform(key, (2,), context.dtype, lower, upper)]
+    )
 
 
 def ball_target(context: Float[Array, "3"]) -> Float[Array, "3"]:
     """Returns the point of the plane x = 0 that a ball of this context (angle, radius, distance) is thrown at [m]."""
     angle, radius = context[0], context[1]
-    return jnp.stack([jnp.zeros_like(angle), -radius * jnp.cos(angle), TARGET_HEIGHT + radius * jnp.sin(angle)])
+    return jnp.stack(
+        [
+            jnp.zeros_like(angle),
+            -radius * jnp.cos(angle),
+            TARGET_HEIGHT + radius * jnp.sin(angle),
+        ]
+    )
 
 
-def ball_velocity(context: Float[Array, "3"], start: Float[Array, "3"]) -> Float[Array, "3"]:
+def ball_velocity(
+    context: Float[Array, "3"], start: Float[Array, "3"]
+) -> Float[Array, "3"]:
     """Returns the velocity [m/s] that takes the ball from its start to the target in 0.5 s + 0.05 s/m times distance."""
     flight_time = 0.5 + 0.05 * context[2]
     fall = jnp.asarray((0.0, 0.0, 0.5 * GRAVITY), context.dtype) * flight_time**2
@@ -122,6 +150,4 @@ def _lead(joint: int) -> str:
 def _feedback(joint: int) -> str:
     """Returns the attributes of P (set-point - q) - D qd."""
     stiffness, drag = STIFFNESS[joint], DRAG[joint]
-    return (
-        f'joint="{JOINTS[joint]}" gainprm="{stiffness}" biastype="affine" biasprm="{numbers((0.0, -stiffness, -drag))}"'
-    )
+    return f'joint="{JOINTS[joint]}" gainprm="{stiffness}" biastype="affine" biasprm="{numbers((0.0, -stiffness, -drag))}"'

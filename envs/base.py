@@ -36,7 +36,10 @@ class EnvState:
 
     @classmethod
     def start(
-        cls, physics: PyTree, observation: Float[Array, " observation"], context: Float[Array, " dim"]
+        cls,
+        physics: PyTree,
+        observation: Float[Array, " observation"],
+        context: Float[Array, " dim"],
     ) -> "EnvState":
         """Returns the state after a reset."""
         no = jnp.asarray(False)
@@ -163,15 +166,21 @@ class Env(Task):
         """
 
     @abc.abstractmethod
-    def dynamics(self, key: Array, state: EnvState, action: Float[Array, " action"]) -> EnvState:
+    def dynamics(
+        self, key: Array, state: EnvState, action: Float[Array, " action"]
+    ) -> EnvState:
         """Returns the state one control period later: physics, observation, reward, terminated and success.
 
         The action is inside its bounds. Time is not counted here, and nothing is reset.
         """
 
-    def step(self, key: Array, state: EnvState, action: Float[Array, " action"]) -> EnvState:
+    def step(
+        self, key: Array, state: EnvState, action: Float[Array, " action"]
+    ) -> EnvState:
         """Returns the state one control period later; the action is clipped to its bounds. Never resets."""
-        action = jnp.clip(action, jnp.asarray(self.action_lower), jnp.asarray(self.action_upper))
+        action = jnp.clip(
+            action, jnp.asarray(self.action_lower), jnp.asarray(self.action_upper)
+        )
         after = self.dynamics(key, state, action)
         time_step = state.time_step + 1
         truncated = ~after.terminated & (time_step >= self.horizon)

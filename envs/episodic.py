@@ -39,18 +39,30 @@ class EpisodicTask(Task):
         return len(self.parameter_lower)
 
     @abc.abstractmethod
-    def rollout(self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]) -> Outcome:
+    def rollout(
+        self,
+        key: Array,
+        theta: Float[Array, " parameter"],
+        context: Float[Array, " dim"],
+    ) -> Outcome:
         """Returns the reward, always finite, and the success of one rollout; theta and context as they are, not clipped."""
 
     @abc.abstractmethod
-    def states(self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]) -> EnvState:
+    def states(
+        self,
+        key: Array,
+        theta: Float[Array, " parameter"],
+        context: Float[Array, " dim"],
+    ) -> EnvState:
         """Returns the states [horizon + 1] of the rollout with the same arguments, for pictures and films.
 
         After its end the last one is repeated. The reward is 0 but in the state at the end.
         """
 
 
-def whole_rollout(physics: PyTree, outcome: Outcome, context: Float[Array, " dim"]) -> EnvState:
+def whole_rollout(
+    physics: PyTree, outcome: Outcome, context: Float[Array, " dim"]
+) -> EnvState:
     """Returns the states [time] of a rollout, from its physics after 0, 1, ... control steps and its outcome."""
     time = jnp.arange(jax.tree.leaves(physics)[0].shape[0])
     last = time == outcome.length

@@ -36,7 +36,9 @@ NUM_STEPS = 100
 SUCCESS_DISTANCE = 0.05  # m
 ACTION_COST = 1e-4
 FLOOR = -100.0  # of the value that the reward is made of
-HOPELESS = (10.0 - FLOOR) / ACTION_COST  # sum of |u|^2 from which the value is below the floor wherever the mass ends
+HOPELESS = (
+    (10.0 - FLOOR) / ACTION_COST
+)  # sum of |u|^2 from which the value is below the floor wherever the mass ends
 
 Case = Literal["global", "precision"]
 
@@ -56,11 +58,18 @@ class _Mass(NamedTuple):
 class Gate(EpisodicTask):
     """The task in one of its two published settings, which differ in the target distribution."""
 
-    case: Case = setting("precision", static=True, help="which of the two published target distributions")
-    num_parameters: Literal[14, 16] = setting(16, static=True, help="16 as published, or the 14 that are used")
+    case: Case = setting(
+        "precision", static=True, help="which of the two published target distributions"
+    )
+    num_parameters: Literal[14, 16] = setting(
+        16, static=True, help="16 as published, or the 14 that are used"
+    )
 
     context_space = ContextSpace(
-        names=("gate position", "gate half-width"), units=("m", "m"), lower=(-5.0, 0.1), upper=(5.0, 0.5)
+        names=("gate position", "gate half-width"),
+        units=("m", "m"),
+        lower=(-5.0, 0.1),
+        upper=(5.0, 0.5),
     )
     goal = (0.0, 0.0)
     control_period = PERIOD
@@ -89,14 +98,28 @@ class Gate(EpisodicTask):
     @property
     def target(self) -> Gaussian:
         """The published target distribution."""
-        return self.initial if self.case == "global" else _gaussian((-4.0, 0.2), (0.1, 0.001))
+        return (
+            self.initial
+            if self.case == "global"
+            else _gaussian((-4.0, 0.2), (0.1, 0.001))
+        )
 
-    def rollout(self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]) -> Outcome:
+    def rollout(
+        self,
+        key: Array,
+        theta: Float[Array, " parameter"],
+        context: Float[Array, " dim"],
+    ) -> Outcome:
         """Returns 100 + max(-100, 10 exp(-distance) - 1e-4 sum |u|^2), in [0, 110], of up to 100 steps of 0.05 s."""
         mass, _ = _steer(key, theta, context)
         return _outcome(mass)
 
-    def states(self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]) -> EnvState:
+    def states(
+        self,
+        key: Array,
+        theta: Float[Array, " parameter"],
+        context: Float[Array, " dim"],
+    ) -> EnvState:
         """Returns the states after 0, 1, ... 100 steps; a crashed mass stays where it hit."""
         mass, path = _steer(key, theta, context)
         physics = jnp.concatenate([jnp.asarray([START], path.dtype), path])
@@ -113,24 +136,34 @@ class Gate(EpisodicTask):
 
 
 def _gaussian(mean: tuple[float, ...], variances: tuple[float, ...]) -> Gaussian:
-    return Gaussian.from_covariance(np.asarray(mean), np.diag(variances), outside="redraw")
+    return Gaussian.from_covariance(
+        np.asarray(mean), np.diag(variances), outside="redraw"
+    )
 
 
 def _outcome(mass: _Mass) -> Outcome:
     """Returns what a rollout is worth that ends like this."""
     distance = jnp.hypot(mass.x, mass.y)
     value = 10 * jnp.exp(-jnp.minimum(300.0, distance)) - ACTION_COST * mass.cost
-    reward = 100 + jnp.where(value > FLOOR, value, FLOOR)  # an unstable controller may overflow
-    return Outcome(reward=reward, success=distance < SUCCESS_DISTANCE, length=mass.steps)
+    reward = 100 + jnp.where(
+        value > FLOOR, value, FLOOR
+    )  # an unstable controller may overflow
+    return Outcome(
+        reward=reward, success=distance < SUCCESS_DISTANCE, length=mass.steps
+    )
 
 
 def _steer(
     key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]
 ) -> tuple[_Mass, Float[Array, "100 2"]]:
     """Returns the mass at the end and its positions after each step."""
-    velocities = jnp.asarray(DRIFT, theta.dtype)[None] + NOISE_STD * jax.random.normal(key, (NUM_STEPS, 2), theta.dtype)
+    velocities = jnp.asarray(DRIFT, theta.dtype)[None] + NOISE_STD * jax.random.normal(
+        key, (NUM_STEPS, 2), theta.dtype
+    )
 
-    def control_step(mass: _Mass, velocity: Float[Array, "2"]) -> tuple[_Mass, Float[Array, "2"]]:
+    def control_step(
+        mass: _Mass, velocity: Float[Array, "2"]
+    ) -> tuple[_Mass, Float[Array, "2"]]:
         hopeless = ~(mass.cost < HOPELESS)  # True for NaN
         passed = mass.passed | (mass.y - WALL < SWITCH_MARGIN)
         controller = _frozen(hopeless, jnp.where(passed, theta[7:14], theta[:7]))
@@ -138,10 +171,15 @@ def _steer(
         off_x, off_y = goal_x - mass.x, jnp.where(passed, 0.0, WALL) - mass.y
         action_x = gain_xx * off_x + gain_xy * off_y + push_x
         action_y = gain_yx * off_x + gain_yy * off_y + push_y
-        x, y = mass.x + PERIOD * (action_x + velocity[0]), mass.y + PERIOD * (action_y + velocity[1])
+        x, y = (
+            mass.x + PERIOD * (action_x + velocity[0]),
+            mass.y + PERIOD * (action_y + velocity[1]),
+        )
 
         crosses = (mass.y >= WALL) & (y < WALL)
-        share = jnp.where(crosses, (WALL - mass.y) / jnp.where(crosses, y - mass.y, 1.0), 0.0)
+        share = jnp.where(
+            crosses, (WALL - mass.y) / jnp.where(crosses, y - mass.y, 1.0), 0.0
+        )
         wall_x = share * x + (1 - share) * mass.x
         crashes = crosses & (jnp.abs(wall_x - context[0]) > context[1])
         after = _Mass(
@@ -152,13 +190,21 @@ def _steer(
             crashed=crashes,
             steps=mass.steps + 1,
         )
-        mass = jax.tree.map(lambda new, old: jnp.where(mass.crashed, old, new), after, mass)
+        mass = jax.tree.map(
+            lambda new, old: jnp.where(mass.crashed, old, new), after, mass
+        )
         hopeless = ~(mass.cost < HOPELESS)
-        return jax.tree.map(lambda leaf: _frozen(hopeless, leaf), mass), jnp.stack([mass.x, mass.y])
+        return jax.tree.map(lambda leaf: _frozen(hopeless, leaf), mass), jnp.stack(
+            [mass.x, mass.y]
+        )
 
     x, y = jnp.asarray(START, theta.dtype)
     no = jnp.asarray(False)
-    return lax.scan(control_step, _Mass(x, y, jnp.zeros_like(x), no, no, jnp.zeros((), jnp.int32)), velocities)
+    return lax.scan(
+        control_step,
+        _Mass(x, y, jnp.zeros_like(x), no, no, jnp.zeros((), jnp.int32)),
+        velocities,
+    )
 
 
 def _frozen(hopeless: Bool[Array, ""], value: Array) -> Array:

@@ -40,9 +40,18 @@ _CONTEXTS = ContextSpace(
 class PointMass(Env):
     """A point mass at (0, 3) m that must reach (0, -3) m through a gate in the wall y = 0; crashing ends the episode."""
 
-    dimensions: int = setting(3, static=True, least=2, most=3, help="of the context: 3, or 2 without friction")
-    force_gain: float = setting(1.5, least=0, unit="1", help="factor of the force; printed: 1")
-    noise_std: float = setting(0.05, least=0, unit="m/s^2", help="of the acceleration in each substep; printed: 0")
+    dimensions: int = setting(
+        3, static=True, least=2, most=3, help="of the context: 3, or 2 without friction"
+    )
+    force_gain: float = setting(
+        1.5, least=0, unit="1", help="factor of the force; printed: 1"
+    )
+    noise_std: float = setting(
+        0.05,
+        least=0,
+        unit="m/s^2",
+        help="of the acceleration in each substep; printed: 0",
+    )
 
     action_lower = (-10.0, -10.0)  # force
     action_upper = (10.0, 10.0)
@@ -78,12 +87,18 @@ class PointMass(Env):
         start = jnp.asarray(START, context.dtype)
         return EnvState.start(start, jnp.concatenate([start, context]), context)
 
-    def dynamics(self, key: Array, state: EnvState, action: Float[Array, "2"]) -> EnvState:
+    def dynamics(
+        self, key: Array, state: EnvState, action: Float[Array, "2"]
+    ) -> EnvState:
         """Returns the state 0.1 s later: ten explicit Euler steps, stopped at the wall."""
         push = self.force_gain * action
-        acceleration = push[None] + self.noise_std * jax.random.normal(key, (SUBSTEPS, 2))
+        acceleration = push[None] + self.noise_std * jax.random.normal(
+            key, (SUBSTEPS, 2)
+        )
         friction = state.context[2] if self.dimensions == 3 else jnp.zeros(())
-        physics, crashed = _integrate(state.physics, acceleration, friction, state.context)
+        physics, crashed = _integrate(
+            state.physics, acceleration, friction, state.context
+        )
         distance = norm(physics[::2] - jnp.asarray(GOAL, physics.dtype))
         return dataclasses.replace(
             state,
@@ -101,7 +116,10 @@ class PointMass(Env):
     def scenery(self, context: tuple[float, ...]) -> list[list[tuple[float, float]]]:
         """Returns the two halves of the wall."""
         left, right = context[0] - context[1] / 2, context[0] + context[1] / 2
-        return [[(-POSITION_LIMIT, 0.0), (left, 0.0)], [(right, 0.0), (POSITION_LIMIT, 0.0)]]
+        return [
+            [(-POSITION_LIMIT, 0.0), (left, 0.0)],
+            [(right, 0.0), (POSITION_LIMIT, 0.0)],
+        ]
 
     def _gaussian(self, mean: tuple[float, ...], std: tuple[float, ...]) -> Gaussian:
         return Gaussian.from_std(mean[: self.dimensions], std[: self.dimensions])
@@ -120,8 +138,16 @@ def _integrate(
     """
     velocity, position = [physics[1::2]], [physics[::2]]
     for push in acceleration:
-        position.append(jnp.clip(position[-1] + SUBSTEP_PERIOD * velocity[-1], -POSITION_LIMIT, POSITION_LIMIT))
-        velocity.append(velocity[-1] * (1 - SUBSTEP_PERIOD * friction) + SUBSTEP_PERIOD * push)
+        position.append(
+            jnp.clip(
+                position[-1] + SUBSTEP_PERIOD * velocity[-1],
+                -POSITION_LIMIT,
+                POSITION_LIMIT,
+            )
+        )
+        velocity.append(
+            velocity[-1] * (1 - SUBSTEP_PERIOD * friction) + SUBSTEP_PERIOD * push
+        )
     x, y = jnp.stack(position).T
 
     crosses = ((y[:-1] >= 0) & (y[1:] < 0)) | ((y[:-1] <= 0) & (y[1:] > 0))
@@ -133,4 +159,6 @@ def _integrate(
     first = hits & (jnp.cumsum(hits) == 1)
     wall_x = jnp.where(first, crossing, 0.0).sum()
     free = jnp.stack([x[-1], velocity[-1][0], y[-1], velocity[-1][1]])
-    return jnp.where(crashed, jnp.stack([wall_x, *[jnp.zeros_like(wall_x)] * 3]), free), crashed
+    return jnp.where(
+        crashed, jnp.stack([wall_x, *[jnp.zeros_like(wall_x)] * 3]), free
+    ), crashed

@@ -9,7 +9,15 @@ cylinders. SI units, radians, quaternions (w, x, y, z); joint 0 carries all othe
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-JOINTS = ("base_yaw", "shoulder_pitch", "shoulder_yaw", "elbow_pitch", "wrist_yaw", "wrist_pitch", "palm_yaw")
+JOINTS = (
+    "base_yaw",
+    "shoulder_pitch",
+    "shoulder_yaw",
+    "elbow_pitch",
+    "wrist_yaw",
+    "wrist_pitch",
+    "palm_yaw",
+)
 TORQUE_LIMITS = (150.0, 125.0, 40.0, 60.0, 5.0, 5.0, 2.0)  # N m
 FRICTION_LOSS = 0.001  # N m
 BASE_HEIGHT = 0.6  # m, of the mount above the ground
@@ -111,7 +119,11 @@ LINKS = (
 )  # fmt: skip
 
 
-def arm(end_effector: str, damping: Sequence[float] = (0.0,) * 7, torque_limits: Sequence[float] | None = None) -> str:
+def arm(
+    end_effector: str,
+    damping: Sequence[float] = (0.0,) * 7,
+    torque_limits: Sequence[float] | None = None,
+) -> str:
     """Returns the arm as one MJCF ``body`` element, to be put into a ``worldbody``.
 
     Args:
@@ -124,10 +136,18 @@ def arm(end_effector: str, damping: Sequence[float] = (0.0,) * 7, torque_limits:
     """
     for name, values in (("damping", damping), ("torque_limits", torque_limits)):
         if values is not None and len(values) != len(JOINTS):
-            raise ValueError(f"{name} must have one entry for each of the {len(JOINTS)} joints, got {len(values)}")
-    ranges = [None] * len(JOINTS) if torque_limits is None else [(-limit, limit) for limit in torque_limits]
+            raise ValueError(
+                f"{name} must have one entry for each of the {len(JOINTS)} joints, got {len(values)}"
+            )
+    ranges = (
+        [None] * len(JOINTS)
+        if torque_limits is None
+        else [(-limit, limit) for limit in torque_limits]
+    )
     inner = end_effector
-    for link, name, viscosity, torque_range in reversed(list(zip(LINKS, JOINTS, damping, ranges, strict=True))):
+    for link, name, viscosity, torque_range in reversed(
+        list(zip(LINKS, JOINTS, damping, ranges, strict=True))
+    ):
         inner = _body(link, _joint(link, name, viscosity, torque_range), inner)
     return f'<body name="base_link" pos="0 0 {BASE_HEIGHT}">{inner}</body>'
 
@@ -146,9 +166,13 @@ def _body(link: Link, joint: str, inner: str) -> str:
     )
 
 
-def _joint(link: Link, name: str, damping: float, torque_range: tuple[float, float] | None) -> str:
+def _joint(
+    link: Link, name: str, damping: float, torque_range: tuple[float, float] | None
+) -> str:
     """Returns the hinge about the z axis through the body's origin."""
-    limit = "" if torque_range is None else f' actuatorfrcrange="{numbers(torque_range)}"'
+    limit = (
+        "" if torque_range is None else f' actuatorfrcrange="{numbers(torque_range)}"'
+    )
     return (
         f'<joint name="{name}" type="hinge" axis="0 0 1" limited="true" range="{numbers(link.joint_range)}" '
         f'damping="{damping}" frictionloss="{FRICTION_LOSS}"{limit}/>'

@@ -1,6 +1,8 @@
 """Self-paced curricula for reinforcement learning, jitted end to end (Klink et al., JMLR 22, 2021)."""
 
-TYPE_CHECKING = False  # as in typing, which takes longer to import than the first help to print
+TYPE_CHECKING = (
+    False  # as in typing, which takes longer to import than the first help to print
+)
 if TYPE_CHECKING:
     from spjax.presets import preset
     from spjax.training.train import resume, train
@@ -8,7 +10,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["preset", "resume", "train"]
 
-_HOMES = {"preset": "spjax.presets", "resume": "spjax.training.train", "train": "spjax.training.train"}
+_HOMES = {
+    "preset": "spjax.presets",
+    "resume": "spjax.training.train",
+    "train": "spjax.training.train",
+}
 
 
 def __getattr__(name: str) -> object:

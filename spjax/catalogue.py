@@ -120,10 +120,14 @@ def part(kind: str, name: str, **fixed: Value) -> Callable[[Class], Class]:
             other = _FOUND[kind, name].cls
             taken = f"{other.__module__}:{other.__qualname__}"
         if taken != where:
-            raise ValueError(f"there is a {kind} {name!r} already: {taken.replace(':', '.')}")
+            raise ValueError(
+                f"there is a {kind} {name!r} already: {taken.replace(':', '.')}"
+            )
         if issubclass(cls, Part):
             if cls.kind != kind:
-                raise ValueError(f"{cls.__name__} is {a_kind(cls.kind)}, it cannot be the {kind} {name!r}")
+                raise ValueError(
+                    f"{cls.__name__} is {a_kind(cls.kind)}, it cannot be the {kind} {name!r}"
+                )
             if not any(entry.cls is cls for entry in _FOUND.values()):
                 cls.__doc__ = (cls.__doc__ or "") + help_text(cls)
         _FOUND[kind, name] = Entry(kind, name, cls, fixed)
@@ -135,7 +139,9 @@ def part(kind: str, name: str, **fixed: Value) -> Callable[[Class], Class]:
 def names(kind: str) -> tuple[str, ...]:
     """Returns the names of all parts of a kind: built-in ones first, then those that were loaded."""
     _load_entry_points()
-    own = tuple(name for known, name in _FOUND if known == kind and name not in _BUILT_IN[kind])
+    own = tuple(
+        name for known, name in _FOUND if known == kind and name not in _BUILT_IN[kind]
+    )
     return (*_BUILT_IN[kind], *own)
 
 
@@ -149,7 +155,9 @@ def find(kind: str, name: str) -> Entry:
     if (kind, name) not in _FOUND:
         where = _BUILT_IN[kind].get(name)
         if where is None:
-            raise ValueError(f"unknown {kind} {name!r}; {nearest(name, names(kind), 0.5)}")
+            raise ValueError(
+                f"unknown {kind} {name!r}; {nearest(name, names(kind), 0.5)}"
+            )
         importlib.import_module(where.partition(":")[0])
     return _FOUND[kind, name]
 
@@ -173,7 +181,9 @@ def entry_of(part: Part) -> Entry:
             return entry
     cls = type(part)
     if own:
-        raise ValueError(f"no {part.kind} of the catalogue is {cls.__name__} with these settings: {part!r}")
+        raise ValueError(
+            f"no {part.kind} of the catalogue is {cls.__name__} with these settings: {part!r}"
+        )
     kind = getattr(cls, "kind", "part")
     raise ValueError(
         f"{cls.__module__}.{cls.__qualname__} is not in the catalogue, so a run with it could not be read again; "
@@ -221,7 +231,9 @@ def build(spelled: Any) -> Value:
         for setting in values:
             if setting not in entry.cls.declared():  # type: ignore[attr-defined]
                 known = entry.cls.declared()  # type: ignore[attr-defined]
-                raise ValueError(f"the {kind} {name!r} has no setting {setting!r}; {nearest(setting, known)}")
+                raise ValueError(
+                    f"the {kind} {name!r} has no setting {setting!r}; {nearest(setting, known)}"
+                )
         made = make(kind, name, **values)
         check(kind, made)
         return made
@@ -264,7 +276,9 @@ def uses(parts: Iterable[Part]) -> list[Use]:
                 "put its class into a file and import that"
             )
         path = Path(file).resolve()
-        found[str(path)] = Use(_module_name(entry.cls.__module__, path), str(path), _digest(path))
+        found[str(path)] = Use(
+            _module_name(entry.cls.__module__, path), str(path), _digest(path)
+        )
     return list(found.values())
 
 
@@ -279,7 +293,9 @@ def load(needed: Iterable[Use], accept_changes: bool = False) -> None:
         if accept_changes and not path.is_file():
             continue  # its parts come from elsewhere now, or are found missing when they are built
         if not path.is_file():
-            raise ValueError(f"the run needs {path}, which is missing; put it back, or name its new place with --use")
+            raise ValueError(
+                f"the run needs {path}, which is missing; put it back, or name its new place with --use"
+            )
         if _digest(path) != one.sha256 and not accept_changes:
             raise ValueError(
                 f"{path} is not the file that the run was trained with; put that one back, "
@@ -296,7 +312,9 @@ def load(needed: Iterable[Use], accept_changes: bool = False) -> None:
 def _with_nested(parts: Iterable[Part]) -> Iterable[Part]:
     for one in parts:
         yield one
-        yield from _with_nested(value for value in one.settings().values() if isinstance(value, Part))
+        yield from _with_nested(
+            value for value in one.settings().values() if isinstance(value, Part)
+        )
 
 
 def _is_built_in(entry: Entry) -> bool:
@@ -314,7 +332,11 @@ def _is_importable(module: str, path: Path) -> bool:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):
         return False
-    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == path
+    return (
+        spec is not None
+        and spec.origin is not None
+        and Path(spec.origin).resolve() == path
+    )
 
 
 def _module_name(name: str, path: Path) -> str:
@@ -345,7 +367,9 @@ def _load_file(path: Path, name: str) -> None:
         for key in set(_FOUND) - before:
             if _FOUND[key].cls.__module__ == name:
                 del _FOUND[key]
-        raise ValueError(f"cannot use {path}: {type(error).__name__}: {error}") from error
+        raise ValueError(
+            f"cannot use {path}: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _load_entry_points() -> None:

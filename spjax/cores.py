@@ -11,7 +11,11 @@ _num_working = 0  # lanes that compute at this moment, of all trainings of this 
 
 def num_cores() -> int:
     """Returns how many there are; fewer than the machine has where the process is bound to some of them."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
 
 
 @contextlib.contextmanager

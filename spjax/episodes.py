@@ -44,7 +44,9 @@ class Episodes:
     length: Int[Array, " row"]  # control steps
     success: Bool[Array, " row"]
     ticket: PyTree  # the teacher's own note on the episode
-    fit: "ContextFit | None" = None  # of an agent that fits the contexts together with its policy
+    fit: "ContextFit | None" = (
+        None  # of an agent that fits the contexts together with its policy
+    )
 
 
 @struct.dataclass
@@ -65,6 +67,10 @@ class ContextFit:
     kl_to_target: Float[Array, ""]  # before the fit, nats
 
 
-def masked_mean(values: Float[Array, " row"], mask: Bool[Array, " row"]) -> Float[Array, ""]:
+def masked_mean(
+    values: Float[Array, " row"], mask: Bool[Array, " row"]
+) -> Float[Array, ""]:
     """Returns the mean over the masked rows, 0 where there are none."""
-    return jnp.where(mask, values, 0.0).sum() / jnp.maximum(mask.sum().astype(float), 1.0)
+    return jnp.where(mask, values, 0.0).sum() / jnp.maximum(
+        mask.sum().astype(float), 1.0
+    )

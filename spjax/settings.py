@@ -100,20 +100,26 @@ def setting(
         help: one line.
     """
     about = Setting(static, least, most, above, infinite, unit, help)
-    return dataclasses.field(default=default, metadata={"pytree_node": not static, _KEY: about})
+    return dataclasses.field(
+        default=default, metadata={"pytree_node": not static, _KEY: about}
+    )
 
 
 class Part:
     """What has settings and can be chosen by name: a dataclass whose fields are made by `setting`."""
 
-    kind: ClassVar[str]  # of the contract that it fulfils: "task", "agent", "teacher", ...
+    kind: ClassVar[
+        str
+    ]  # of the contract that it fulfils: "task", "agent", "teacher", ...
 
     @classmethod
     def declared(cls) -> dict[str, Declared]:
         """Returns the settings of this class by name."""
         hints = typing.get_type_hints(cls)
         return {
-            field.name: Declared(field.name, hints[field.name], field.default, field.metadata[_KEY])
+            field.name: Declared(
+                field.name, hints[field.name], field.default, field.metadata[_KEY]
+            )
             for field in dataclasses.fields(cls)  # type: ignore[arg-type]
             if _KEY in field.metadata
         }
@@ -165,7 +171,9 @@ def get(part: Part, path: str) -> Value:
 def put(part: Part, path: str, value: Value) -> Part:
     """Returns the part with another value of the setting of this dotted name."""
     name, _, rest = path.partition(".")
-    return part.changed(**{name: put(part.settings()[name], rest, value) if rest else value})
+    return part.changed(
+        **{name: put(part.settings()[name], rest, value) if rest else value}
+    )
 
 
 def plain(value: Value) -> Value:
@@ -175,7 +183,11 @@ def plain(value: Value) -> Value:
         same = all(changes[name] is old for name, old in value.settings().items())
         return value if same else value.changed(**changes)
     if isinstance(value, list | tuple):
-        return tuple(map(plain, value)) if isinstance(value, list) or any(plain(v) is not v for v in value) else value
+        return (
+            tuple(map(plain, value))
+            if isinstance(value, list) or any(plain(v) is not v for v in value)
+            else value
+        )
     if hasattr(value, "tolist"):  # of NumPy and JAX
         return plain(value.tolist())
     return value
@@ -205,7 +217,9 @@ def check_value(name: str, declared: Declared, value: Value) -> None:
             raise ValueError(f"{name} must be {a_kind(kind)}, got {named(value)}")
         if not isinstance(value, declared.contract):
             wanted = declared.contract.__name__
-            raise ValueError(f"{name} must be {a_kind(kind)} of class {wanted}, got {named(value)}")
+            raise ValueError(
+                f"{name} must be {a_kind(kind)} of class {wanted}, got {named(value)}"
+            )
         check(name, value)
     elif bool in _choices(declared.hint):
         if not isinstance(value, bool):
@@ -234,9 +248,18 @@ def near_name(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | Non
 
     # a shared prefix would make every name near
     prefix = name.partition(".")[0] + "."
-    inside = [candidate for candidate in known if name.startswith(prefix) and candidate.startswith(prefix)]
-    compared = {candidate.removeprefix(prefix if inside else ""): candidate for candidate in inside or known}
-    near = difflib.get_close_matches(name.removeprefix(prefix if inside else ""), compared, n=1, cutoff=cutoff)
+    inside = [
+        candidate
+        for candidate in known
+        if name.startswith(prefix) and candidate.startswith(prefix)
+    ]
+    compared = {
+        candidate.removeprefix(prefix if inside else ""): candidate
+        for candidate in inside or known
+    }
+    near = difflib.get_close_matches(
+        name.removeprefix(prefix if inside else ""), compared, n=1, cutoff=cutoff
+    )
     return compared[near[0]] if near else None
 
 
@@ -261,16 +284,26 @@ def a_kind(kind: str) -> str:
 
 def named(value: Value) -> str:
     """Returns a value as messages show it: a part by its class, without its settings."""
-    return f"the {value.kind} {type(value).__name__}" if isinstance(value, Part) else repr(value)
+    return (
+        f"the {value.kind} {type(value).__name__}"
+        if isinstance(value, Part)
+        else repr(value)
+    )
 
 
 def help_text(cls: type[Part]) -> str:
     """Returns a list of the settings for a docstring."""
     lines = []
     for name, declared in cls.declared().items():
-        shown = "" if declared.default is dataclasses.MISSING else f" (default {_shown(declared.default)})"
+        shown = (
+            ""
+            if declared.default is dataclasses.MISSING
+            else f" (default {_shown(declared.default)})"
+        )
         how = "static" if declared.setting.static else "traced"
-        lines.append(f"    {name}: {declared.setting.describe()}{shown}, {how}".rstrip())
+        lines.append(
+            f"    {name}: {declared.setting.describe()}{shown}, {how}".rstrip()
+        )
     return "\n\nSettings:\n" + "\n".join(lines) if lines else ""
 
 
@@ -298,9 +331,12 @@ def _either(words: list[str | int]) -> str:
 
 
 def _check_numbers(name: str, declared: Declared, value: Value) -> None:
-    several = any(typing.get_origin(choice) is tuple for choice in _choices(declared.hint))
+    several = any(
+        typing.get_origin(choice) is tuple for choice in _choices(declared.hint)
+    )
     single = any(
-        typing.get_origin(choice) is not tuple and choice is not type(None) for choice in _choices(declared.hint)
+        typing.get_origin(choice) is not tuple and choice is not type(None)
+        for choice in _choices(declared.hint)
     )
     if isinstance(value, tuple):
         if not several:
@@ -319,7 +355,11 @@ def _check_tuple_item(name: str, declared: Declared, item: Value) -> None:
         for number in item:
             _check_tuple_item(name, declared, number)
         return
-    element = next(typing.get_args(c)[0] for c in _choices(declared.hint) if typing.get_origin(c) is tuple)
+    element = next(
+        typing.get_args(c)[0]
+        for c in _choices(declared.hint)
+        if typing.get_origin(c) is tuple
+    )
     _check_number(name, declared.setting, item, element is int)
 
 
@@ -340,17 +380,23 @@ def _check_is_number(name: str, value: Value, whole: bool) -> None:
     if math.isnan(value):
         raise ValueError(f"{name} must not be NaN")
     if integral and not -_LARGEST < float(value) < _LARGEST:
-        raise ValueError(f"{name} must be less than 2^31 if it is a whole number, got {value}")
+        raise ValueError(
+            f"{name} must be less than 2^31 if it is a whole number, got {value}"
+        )
 
 
 def _check_range(name: str, about: Setting, value: Value) -> None:
     if about.least is not None and about.most is not None:
         if not about.least <= value <= about.most:
-            raise ValueError(f"{name} must lie in [{about.least:g}, {about.most:g}], got {value}")
+            raise ValueError(
+                f"{name} must lie in [{about.least:g}, {about.most:g}], got {value}"
+            )
     elif about.least is not None and value < about.least:
         raise ValueError(f"{name} must be at least {about.least:g}, got {value}")
     elif about.most is not None and value > about.most:
         raise ValueError(f"{name} must be at most {about.most:g}, got {value}")
     if about.above is not None and not value > about.above:
         bound = "positive" if about.above == 0 else f"more than {about.above:g}"
-        raise ValueError(f"{name} must be {bound}{'' if about.infinite else ' and finite'}, got {value}")
+        raise ValueError(
+            f"{name} must be {bound}{'' if about.infinite else ' and finite'}, got {value}"
+        )

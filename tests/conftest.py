@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "jax"))
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "jax")
+)
 os.environ.setdefault("MPLBACKEND", "agg")
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -12,9 +12,21 @@ import pytest
 
 from spjax.runs.folder import write_record, write_summary
 from spjax.runs.read import Run, load_run
-from spjax.runs.schema import Contexts, Estimate, Frozen, Lane, Moments, Preset, Reference, RunRecord, Summary
+from spjax.runs.schema import (
+    Contexts,
+    Estimate,
+    Frozen,
+    Lane,
+    Moments,
+    Preset,
+    Reference,
+    RunRecord,
+    Summary,
+)
 
-REFERENCE = Reference(Estimate(8.45, 0.42), Estimate(165.0, 14.0), 400, 395, "Someone (2021)")
+REFERENCE = Reference(
+    Estimate(8.45, 0.42), Estimate(165.0, 14.0), 400, 395, "Someone (2021)"
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +103,9 @@ class Scenario:
 def make_run(tmp_path: Path) -> Callable[..., Path]:
     """Returns a function that writes a run folder; its arguments are the fields of `Scenario`."""
     numbers = itertools.count()
-    return lambda **scenario: write_run(tmp_path / f"run-{next(numbers)}", Scenario(**scenario))
+    return lambda **scenario: write_run(
+        tmp_path / f"run-{next(numbers)}", Scenario(**scenario)
+    )
 
 
 def record_of(scenario: Scenario) -> RunRecord:
@@ -104,20 +118,36 @@ def record_of(scenario: Scenario) -> RunRecord:
         settings={
             "task": {},
             "agent": {"max_grad_norm": float("inf")},
-            "teacher": {"schedule": {"schedule": scenario.schedule, "zeta": 1.6}} if scenario.schedule else {},
+            "teacher": {"schedule": {"schedule": scenario.schedule, "zeta": 1.6}}
+            if scenario.schedule
+            else {},
         },
         num_iterations=scenario.num_iterations,
         evaluate_every=scenario.evaluate_every,
         evaluation_episodes=50,
         hold_position=task.hold_position and scenario.cloned,
         seeds=scenario.seeds,
-        over={name: tuple(swept[name] for swept in scenario.swept) for name in scenario.swept[0]},
-        lanes=tuple(Lane(seed, swept) for swept in scenario.swept for seed in scenario.seeds),
+        over={
+            name: tuple(swept[name] for swept in scenario.swept)
+            for name in scenario.swept[0]
+        },
+        lanes=tuple(
+            Lane(seed, swept) for swept in scenario.swept for seed in scenario.seeds
+        ),
         steps_per_iteration=2048,
         rollouts_per_iteration=None,
-        context_space=Contexts(task.names, task.units, tuple(task.lower.tolist()), tuple(task.upper.tolist())),
-        target=Moments(tuple(task.target_mean.tolist()), tuple(task.target_std.tolist())),
-        initial=Moments(tuple(task.initial_mean.tolist()), tuple(task.initial_std.tolist())),
+        context_space=Contexts(
+            task.names,
+            task.units,
+            tuple(task.lower.tolist()),
+            tuple(task.upper.tolist()),
+        ),
+        target=Moments(
+            tuple(task.target_mean.tolist()), tuple(task.target_std.tolist())
+        ),
+        initial=Moments(
+            tuple(task.initial_mean.tolist()), tuple(task.initial_std.tolist())
+        ),
         scenery=(((-4.0, 0.0), (2.25, 0.0)), ((2.75, 0.0), (4.0, 0.0))),
         goal=(0.0, -3.0),
         plane=("x", "y"),
@@ -140,15 +170,27 @@ def write_run(folder: Path, scenario: Scenario) -> Path:
     for index, lane in enumerate(record.lanes):
         rng = np.random.default_rng(1000 * index + lane.seed)
         names = {"lane": index, "seed": lane.seed, **lane.settings}
-        speed = rng.uniform(0.8, 1.2) * lane.settings.get("teacher.schedule.zeta", 1.6) / 1.6
-        metrics += [names | _metrics(rng, scenario, k, speed, index) for k in range(1, scenario.num_iterations + 1)]
+        speed = (
+            rng.uniform(0.8, 1.2)
+            * lane.settings.get("teacher.schedule.zeta", 1.6)
+            / 1.6
+        )
+        metrics += [
+            names | _metrics(rng, scenario, k, speed, index)
+            for k in range(1, scenario.num_iterations + 1)
+        ]
         evaluated = range(0, scenario.num_iterations + 1, scenario.evaluate_every)
         evaluation += [names | _evaluation(rng, scenario, k, speed) for k in evaluated]
-        trajectories += [_trajectory(rng, index, lane.seed, episode, scenario.task) for episode in range(5)]
+        trajectories += [
+            _trajectory(rng, index, lane.seed, episode, scenario.task)
+            for episode in range(5)
+        ]
     _write_parts(folder / "metrics", metrics)
     _write_parts(folder / "evaluation", evaluation)
     if scenario.finished:
-        pq.write_table(pa.Table.from_pylist(trajectories), folder / "trajectories.parquet")
+        pq.write_table(
+            pa.Table.from_pylist(trajectories), folder / "trajectories.parquet"
+        )
         frozen = tuple(Frozen(i, record.lanes[i].seed, 17) for i in scenario.frozen)
         write_summary(folder, Summary(True, 81.0, 9.0, frozen))
     return folder
@@ -157,7 +199,10 @@ def write_run(folder: Path, scenario: Scenario) -> Path:
 def _write_parts(folder: Path, rows: list[dict]) -> None:
     folder.mkdir()
     half = max(row["iteration"] for row in rows) // 2
-    parts = [[row for row in rows if row["iteration"] <= half], [row for row in rows if row["iteration"] > half]]
+    parts = [
+        [row for row in rows if row["iteration"] <= half],
+        [row for row in rows if row["iteration"] > half],
+    ]
     for number, part in enumerate(parts):
         pq.write_table(pa.Table.from_pylist(part), folder / f"{number:06d}.parquet")
 
@@ -173,10 +218,15 @@ def _distribution(k: int, speed: float, task: Task) -> tuple[np.ndarray, np.ndar
     return mean, std
 
 
-def _metrics(rng: np.random.Generator, scenario: Scenario, k: int, speed: float, lane: int) -> dict:
+def _metrics(
+    rng: np.random.Generator, scenario: Scenario, k: int, speed: float, lane: int
+) -> dict:
     mean, std = _distribution(k, speed, scenario.task)
     target_mean, target_std = scenario.task.target_mean, scenario.task.target_std
-    kl = float(0.5 * ((std / target_std) ** 2 + ((mean - target_mean) / target_std) ** 2 - 1).sum())
+    kl = float(
+        0.5
+        * ((std / target_std) ** 2 + ((mean - target_mean) / target_std) ** 2 - 1).sum()
+    )
     kl += float(np.log(target_std / std).sum())
     row = {
         "iteration": k,
@@ -189,13 +239,19 @@ def _metrics(rng: np.random.Generator, scenario: Scenario, k: int, speed: float,
     }
     if scenario.teacher == "self-paced":
         row["teacher.kl_to_target"] = kl * float(rng.uniform(0.9, 1.1)) + 1e-3
-        row["teacher.alpha"] = 0.0 if k <= 10 else 1.6 * row["discounted_return"] / row["teacher.kl_to_target"]
+        row["teacher.alpha"] = (
+            0.0
+            if k <= 10
+            else 1.6 * row["discounted_return"] / row["teacher.kl_to_target"]
+        )
         row["teacher.context_mean"] = mean.tolist()
         row["teacher.context_covariance"] = np.diag(std**2).ravel().tolist()
     return row
 
 
-def _evaluation(rng: np.random.Generator, scenario: Scenario, k: int, speed: float) -> dict:
+def _evaluation(
+    rng: np.random.Generator, scenario: Scenario, k: int, speed: float
+) -> dict:
     mean, std = _distribution(k, speed, scenario.task)
     contexts = rng.normal(mean, std, size=(20, len(mean)))
     contexts = np.clip(contexts, scenario.task.lower, scenario.task.upper)
@@ -209,12 +265,17 @@ def _evaluation(rng: np.random.Generator, scenario: Scenario, k: int, speed: flo
     }
 
 
-def _trajectory(rng: np.random.Generator, lane: int, seed: int, episode: int, task: Task) -> dict:
+def _trajectory(
+    rng: np.random.Generator, lane: int, seed: int, episode: int, task: Task
+) -> dict:
     success = bool(rng.uniform() < 0.8)
     t = np.linspace(0, 1, 101)
     y = 3 - 6 * np.minimum(1.0, 1.4 * t)
     bend = 2.5 + rng.normal(scale=0.06) - (0.0 if success else rng.uniform(0.4, 1.5))
-    x = bend * np.sin(np.pi * np.minimum(1.0, 1.4 * t)) + rng.normal(scale=0.02, size=t.size).cumsum() * 0.1
+    x = (
+        bend * np.sin(np.pi * np.minimum(1.0, 1.4 * t))
+        + rng.normal(scale=0.02, size=t.size).cumsum() * 0.1
+    )
     end = t.size if success else int(np.argmax(y <= 0)) + 1
     return {
         "lane": lane,

@@ -35,7 +35,9 @@ class HitTheMark(Env):
         return Gaussian.from_std((1.5,), (0.1,))
 
     def reset(self, key, context):
-        return EnvState.start(jnp.zeros(1), jnp.concatenate([jnp.zeros(1), context]), context)
+        return EnvState.start(
+            jnp.zeros(1), jnp.concatenate([jnp.zeros(1), context]), context
+        )
 
     def dynamics(self, key, state, action):
         place = state.physics + self.reach * action
@@ -99,4 +101,6 @@ class Linear(Teacher):
             update=state.updates + 1,
         )
         done = jnp.minimum(1.0, self.schedule.aim(evidence).alpha)
-        return LinearState(done=done, updates=state.updates + 1), LinearMetrics(done=done)
+        return LinearState(done=done, updates=state.updates + 1), LinearMetrics(
+            done=done
+        )

@@ -33,7 +33,9 @@ class Probe(Env):
         context = self.context_space.clip(context)
         return EnvState.start((), self.observe(context, jnp.zeros(())), context)
 
-    def dynamics(self, key: Array, state: EnvState, action: Float[Array, "1"]) -> EnvState:
+    def dynamics(
+        self, key: Array, state: EnvState, action: Float[Array, "1"]
+    ) -> EnvState:
         time_step = state.time_step + 1
         return dataclasses.replace(
             state,

@@ -9,7 +9,11 @@ import pytest
 import spjax
 from spjax import catalogue
 
-TABLE = {(kind, name): where for kind, entries in catalogue._BUILT_IN.items() for name, where in entries.items()}
+TABLE = {
+    (kind, name): where
+    for kind, entries in catalogue._BUILT_IN.items()
+    for name, where in entries.items()
+}
 
 
 @pytest.mark.parametrize(("kind", "name"), list(TABLE))
@@ -24,7 +28,9 @@ def test_every_entry_of_the_table_is_the_class_that_it_says(kind, name):
 def test_every_part_that_registers_itself_is_in_the_table():
     """Read from the sources: a part that the table lacks would never be imported."""
     package = Path(spjax.__file__).parent
-    sources = {path for folder in (package, package / "envs") for path in folder.rglob("*.py")}
+    sources = {
+        path for folder in (package, package / "envs") for path in folder.rglob("*.py")
+    }
     assert registered(package, sources) == TABLE
 
 
@@ -32,10 +38,15 @@ def registered(package, sources):
     """Returns what the decorators in these files put into the catalogue, by kind and name."""
     found = {}
     for path in sources:
-        module = ".".join((package.name, *path.relative_to(package).with_suffix("").parts))
+        module = ".".join(
+            (package.name, *path.relative_to(package).with_suffix("").parts)
+        )
         for node in ast.walk(ast.parse(path.read_text())):
             for decorator in getattr(node, "decorator_list", ()):
-                if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", None) == "part":
+                if (
+                    isinstance(decorator, ast.Call)
+                    and getattr(decorator.func, "id", None) == "part"
+                ):
                     kind, name = (argument.value for argument in decorator.args)
                     found[kind, name] = f"{module}:{node.name}"
     return found

@@ -47,10 +47,16 @@ def forget(name):
     del sys.modules[catalogue._FOUND.pop(("schedule", name)).cls.__module__]
 
 
-ALL = [(kind, name) for kind in ("task", "agent", "teacher", "schedule") for name in catalogue.names(kind)]
+ALL = [
+    (kind, name)
+    for kind in ("task", "agent", "teacher", "schedule")
+    for name in catalogue.names(kind)
+]
 
 
-@pytest.mark.parametrize(("kind", "name"), [one for one in ALL if one[1] != "policy-search"])
+@pytest.mark.parametrize(
+    ("kind", "name"), [one for one in ALL if one[1] != "policy-search"]
+)
 def test_every_built_in_part_is_spelled_as_json_and_built_again(kind, name):
     made = catalogue.make(kind, name)
     spelled = json.loads(json.dumps(catalogue.spell(made), allow_nan=False))
@@ -60,11 +66,22 @@ def test_every_built_in_part_is_spelled_as_json_and_built_again(kind, name):
 
 
 def test_parts_inside_parts_are_spelled_with_their_own_names_and_only_open_settings():
-    spelled = catalogue.spell(catalogue.make("task", "policy-search", of=PointMass(dimensions=2)))
-    assert spelled["of"] == {"task": "point-mass-2d", "force_gain": 1.5, "noise_std": 0.05}
+    spelled = catalogue.spell(
+        catalogue.make("task", "policy-search", of=PointMass(dimensions=2))
+    )
+    assert spelled["of"] == {
+        "task": "point-mass-2d",
+        "force_gain": 1.5,
+        "noise_std": 0.05,
+    }
     assert catalogue.build(spelled).of == PointMass(dimensions=2)
-    teacher = catalogue.make("teacher", "self-paced", schedule=Bound(performance_bound=2.0))
-    assert catalogue.spell(teacher)["schedule"] == {"schedule": "bound", "performance_bound": 2.0}
+    teacher = catalogue.make(
+        "teacher", "self-paced", schedule=Bound(performance_bound=2.0)
+    )
+    assert catalogue.spell(teacher)["schedule"] == {
+        "schedule": "bound",
+        "performance_bound": 2.0,
+    }
 
 
 def test_infinity_is_a_word_in_json():
@@ -76,7 +93,9 @@ def test_infinity_is_a_word_in_json():
 def test_a_gaussian_keeps_every_bit_and_its_correlations():
     for made in (
         Gaussian.from_std(np.float32([2.4, -1e-3]), np.float32([0.1, 1 / 3])),
-        Gaussian.from_covariance(np.array([0.0, 1.0]), np.array([[0.25, 0.09], [0.09, 0.25]])),
+        Gaussian.from_covariance(
+            np.array([0.0, 1.0]), np.array([[0.25, 0.09], [0.09, 0.25]])
+        ),
     ):
         again = catalogue.build(json.loads(json.dumps(catalogue.spell(made))))
         np.testing.assert_array_equal(again.mean, made.mean)
@@ -87,10 +106,19 @@ def test_a_gaussian_keeps_every_bit_and_its_correlations():
 @pytest.mark.parametrize(
     ("spelled", "sentence"),
     [
-        ({"schedule": "propotion"}, "unknown schedule 'propotion'; did you mean 'proportion'?"),
+        (
+            {"schedule": "propotion"},
+            "unknown schedule 'propotion'; did you mean 'proportion'?",
+        ),
         ({"shedule": "bound"}, "unknown kind 'shedule'; did you mean 'schedule'?"),
-        ({"schedule": "bound", "zeta": 1.0}, "the schedule 'bound' has no setting 'zeta'; known: performance_bound"),
-        ({"schedule": "proportion", "zeta": -1.0}, "schedule.zeta must be at least 0, got -1.0"),
+        (
+            {"schedule": "bound", "zeta": 1.0},
+            "the schedule 'bound' has no setting 'zeta'; known: performance_bound",
+        ),
+        (
+            {"schedule": "proportion", "zeta": -1.0},
+            "schedule.zeta must be at least 0, got -1.0",
+        ),
     ],
 )
 def test_what_cannot_be_built_is_one_sentence(spelled, sentence):
@@ -99,7 +127,9 @@ def test_what_cannot_be_built_is_one_sentence(spelled, sentence):
     assert str(error.value) == sentence
 
 
-@pytest.mark.parametrize(("kind", "name"), [("schedule", "bound"), ("schedule", "proportion")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("schedule", "bound"), ("schedule", "proportion")]
+)
 @pytest.mark.usefixtures("catalogue_as_before")
 def test_a_taken_name_is_refused_and_the_first_stays(kind, name):
     @struct.dataclass
@@ -107,15 +137,22 @@ def test_a_taken_name_is_refused_and_the_first_stays(kind, name):
         def aim(self, evidence):
             return None
 
-    with pytest.raises(ValueError, match=f"there is a {kind} '{name}' already: spjax.self_paced.schedules"):
+    with pytest.raises(
+        ValueError,
+        match=f"there is a {kind} '{name}' already: spjax.self_paced.schedules",
+    ):
         part(kind, name)(Other)
     assert catalogue.find(kind, name).cls in (Bound, Proportion)
 
 
 def test_a_class_of_another_kind_or_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match=r"^PPO is an agent, it cannot be the teacher 'mine'$"):
+    with pytest.raises(
+        ValueError, match=r"^PPO is an agent, it cannot be the teacher 'mine'$"
+    ):
         part("teacher", "mine")(PPO)
-    with pytest.raises(ValueError, match="unknown kind 'taecher'; did you mean 'teacher'"):
+    with pytest.raises(
+        ValueError, match="unknown kind 'taecher'; did you mean 'teacher'"
+    ):
         part("taecher", "mine")
 
 
@@ -124,7 +161,10 @@ def test_a_subclass_is_not_the_part_whose_name_it_inherits():
     class Mine(Proportion):
         pass
 
-    with pytest.raises(ValueError, match=r"Mine is not in the catalogue.*@part\(\"schedule\", \"NAME\"\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"Mine is not in the catalogue.*@part\(\"schedule\", \"NAME\"\)",
+    ):
         catalogue.spell(Mine())
 
 
@@ -137,14 +177,19 @@ def test_settings_that_no_name_stands_for_are_refused():
     part("schedule", "small-cup", size=1)(Cup)
     try:
         assert catalogue.name_of(Cup(1)) == "small-cup"
-        with pytest.raises(ValueError, match=r"no schedule of the catalogue is Cup with these settings: .*size=2"):
+        with pytest.raises(
+            ValueError,
+            match=r"no schedule of the catalogue is Cup with these settings: .*size=2",
+        ):
             catalogue.name_of(Cup(2))
     finally:
         del catalogue._FOUND["schedule", "small-cup"]
 
 
 @pytest.mark.usefixtures("catalogue_as_before")
-def test_a_users_file_registers_its_parts_and_is_found_again_by_what_the_run_folder_keeps(tmp_path):
+def test_a_users_file_registers_its_parts_and_is_found_again_by_what_the_run_folder_keeps(
+    tmp_path,
+):
     file = tmp_path / "mine.py"
     file.write_text(MINE.format(name="mine", slope=0.5))
     catalogue.use(str(file))
@@ -170,7 +215,10 @@ def test_a_file_that_is_another_one_now_is_refused_unless_that_is_accepted(tmp_p
     (use,) = catalogue.uses([catalogue.make("schedule", "theirs")])
     forget("theirs")
     file.write_text(MINE.format(name="theirs", slope=0.75))
-    with pytest.raises(ValueError, match=r"theirs.py is not the file that the run was trained with; put that one back"):
+    with pytest.raises(
+        ValueError,
+        match=r"theirs.py is not the file that the run was trained with; put that one back",
+    ):
         catalogue.load([use])
     catalogue.load([use], accept_changes=True)
     assert catalogue.make("schedule", "theirs").slope == 0.75
@@ -185,7 +233,8 @@ def test_a_missing_file_is_refused_unless_its_parts_come_from_a_new_place(tmp_pa
     forget("gone")
     file.rename(moved)
     with pytest.raises(
-        ValueError, match=r"the run needs .*gone.py, which is missing; put it back, or name its new place"
+        ValueError,
+        match=r"the run needs .*gone.py, which is missing; put it back, or name its new place",
     ):
         catalogue.load([use])
     catalogue.use(str(moved))
@@ -194,7 +243,9 @@ def test_a_missing_file_is_refused_unless_its_parts_come_from_a_new_place(tmp_pa
 
 
 @pytest.mark.usefixtures("catalogue_as_before")
-def test_a_module_of_a_package_is_found_again_with_what_it_imports_beside_it(tmp_path, monkeypatch):
+def test_a_module_of_a_package_is_found_again_with_what_it_imports_beside_it(
+    tmp_path, monkeypatch
+):
     package = tmp_path / "lab"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -216,7 +267,10 @@ def test_a_module_of_a_package_is_found_again_with_what_it_imports_beside_it(tmp
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("import no_such_module", "cannot use .*broken.py: ModuleNotFoundError: No module named 'no_such_module'"),
+        (
+            "import no_such_module",
+            "cannot use .*broken.py: ModuleNotFoundError: No module named 'no_such_module'",
+        ),
         (
             MINE.format(name="bound", slope=1.0),
             "cannot use .*broken.py: ValueError: there is a schedule 'bound' already",
@@ -225,7 +279,9 @@ def test_a_module_of_a_package_is_found_again_with_what_it_imports_beside_it(tmp
     ],
 )
 @pytest.mark.usefixtures("catalogue_as_before")
-def test_a_file_that_does_not_load_is_one_sentence_and_leaves_nothing(text, sentence, tmp_path):
+def test_a_file_that_does_not_load_is_one_sentence_and_leaves_nothing(
+    text, sentence, tmp_path
+):
     (tmp_path / "broken.py").write_text(text)
     before = dict(catalogue._FOUND)
     with pytest.raises(ValueError, match=sentence):
@@ -243,7 +299,10 @@ def test_what_was_typed_in_and_stands_in_no_file_is_refused():
     sys.modules["typed_in"] = module
     try:
         exec(MINE.format(name="typed", slope=1.0), module.__dict__)
-        with pytest.raises(ValueError, match="the schedule 'typed' stands in no file, so a run with it could not be"):
+        with pytest.raises(
+            ValueError,
+            match="the schedule 'typed' stands in no file, so a run with it could not be",
+        ):
             catalogue.uses([module.Mine()])
     finally:
         del sys.modules["typed_in"]
@@ -251,5 +310,7 @@ def test_what_was_typed_in_and_stands_in_no_file_is_refused():
 
 
 def test_a_use_says_module_file_and_digest(tmp_path):
-    with pytest.raises(ValueError, match=r"the run needs .*nowhere.py, which is missing"):
+    with pytest.raises(
+        ValueError, match=r"the run needs .*nowhere.py, which is missing"
+    ):
         catalogue.load([Use("nowhere", str(tmp_path / "nowhere.py"), "0" * 64)])

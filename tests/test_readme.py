@@ -27,7 +27,9 @@ def test_the_sweep_of_the_python_example_trains_and_draws(blocks, tmp_path):
     code = blocks[0]
     assert len(code.strip().splitlines()) < 15
     smaller = "dataclasses.replace(config, num_iterations=2, evaluate_every=2, agent=TINY, evaluation_episodes=4, "
-    code = code.replace("dataclasses.replace(config, ", smaller).replace("range(1, 21)", "range(1, 3)")
+    code = code.replace("dataclasses.replace(config, ", smaller).replace(
+        "range(1, 21)", "range(1, 3)"
+    )
     code = code.replace("runs/bound", str(tmp_path / "run"))
     exec(f"from tests.training.conftest import TINY\n{code}", {})
     rows = pq.read_table(tmp_path / "run" / "evaluation").to_pydict()
@@ -36,12 +38,16 @@ def test_the_sweep_of_the_python_example_trains_and_draws(blocks, tmp_path):
     assert len(list((tmp_path / "run" / "pictures").glob("*.png"))) > 3
 
 
-def test_the_context_update_of_the_example_has_a_gradient_of_the_right_value(blocks, capsys):
+def test_the_context_update_of_the_example_has_a_gradient_of_the_right_value(
+    blocks, capsys
+):
     scope = {}
     exec(blocks[1], scope)
     value, gradient = scope["jax"].value_and_grad(scope["target_mass"])(0.01)
     step = 3e-4
-    difference = (scope["target_mass"](0.01 + step) - scope["target_mass"](0.01 - step)) / (2 * step)
+    difference = (
+        scope["target_mass"](0.01 + step) - scope["target_mass"](0.01 - step)
+    ) / (2 * step)
     assert np.isfinite(value)
     assert float(gradient) == pytest.approx(float(difference), rel=0.02)
     assert gradient > 0  # the more the target counts, the more likely its mean becomes
@@ -51,11 +57,17 @@ COMMANDS = re.findall(r"^spjax (?:train|sweep) [^#\n]*", README, re.MULTILINE)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_of_the_readme_starts_what_it_says(command, tmp_path, monkeypatch):
+def test_every_command_of_the_readme_starts_what_it_says(
+    command, tmp_path, monkeypatch
+):
     started = []
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs").symlink_to(Path(__file__).parents[1] / "docs")
-    monkeypatch.setattr(training, "train", lambda config, folder, **how: started.append(config) or folder)
+    monkeypatch.setattr(
+        training,
+        "train",
+        lambda config, folder, **how: started.append(config) or folder,
+    )
     monkeypatch.setattr("spjax.cli.training.report", lambda folder, plots: None)
     assert main(shlex.split(command)[1:]) == 0
     (config,) = started
@@ -65,9 +77,16 @@ def test_every_command_of_the_readme_starts_what_it_says(command, tmp_path, monk
 def test_every_setting_that_the_readme_names_is_a_flag():
     named = set(re.findall(r"`--((?:task|agent|teacher)\.[a-z.-]+)", README))
     assert len(named) > 5
-    parts = [catalogue.make(kind, name) for kind, name in (("task", "point-mass-3d"), ("task", "ball-catching"))]
+    parts = [
+        catalogue.make(kind, name)
+        for kind, name in (("task", "point-mass-3d"), ("task", "ball-catching"))
+    ]
     parts += [PPO(), SelfPaced().bound_to(parts[0]), SelfPaced(schedule=Bound())]
-    known = {f"{part.kind}.{name}".replace("_", "-") for part in parts for name in settings.every(part)}
+    known = {
+        f"{part.kind}.{name}".replace("_", "-")
+        for part in parts
+        for name in settings.every(part)
+    }
     assert named <= known
 
 

@@ -32,7 +32,14 @@ from benchmarks.paper import (
 from benchmarks.paper.blocks import Block, time_left
 from benchmarks.paper.cells import Cell
 from benchmarks.paper.kept import keep
-from benchmarks.paper.records import Runs, finished_runs, recorded_runs, recorded_timings, records_of, runs_in
+from benchmarks.paper.records import (
+    Runs,
+    finished_runs,
+    recorded_runs,
+    recorded_timings,
+    records_of,
+    runs_in,
+)
 from benchmarks.paper.runner import Plan, status_lines, train
 from spjax.cli.errors import describe
 from spjax.cli.report import frozen_lanes
@@ -53,7 +60,9 @@ _MODULES = (
 )
 EXPERIMENTS = {module.NAME: module for module in _MODULES}
 ENVS = tuple(dict.fromkeys(cell.env for module in _MODULES for cell in module.CELLS))
-AGENTS = tuple(dict.fromkeys(cell.agent for module in _MODULES for cell in module.CELLS))
+AGENTS = tuple(
+    dict.fromkeys(cell.agent for module in _MODULES for cell in module.CELLS)
+)
 RESULTS = Path(__file__).parents[1] / "results"
 KEPT = "cells"  # folder of the results
 EXAMPLES = """examples:
@@ -81,7 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(130 if isinstance(stopped, Interrupted) else 1)
     except KeyboardInterrupt:
         console.print("interrupted")
-        os._exit(130)  # a regular exit would wait for the computation that runs, which cannot be cancelled
+        os._exit(
+            130
+        )  # a regular exit would wait for the computation that runs, which cannot be cancelled
     sys.exit(1 if failures else 0)
 
 
@@ -89,25 +100,63 @@ def parser() -> argparse.ArgumentParser:
     """Returns the command line."""
     formatter = argparse.RawDescriptionHelpFormatter
     made = argparse.ArgumentParser(
-        prog="python -m benchmarks.paper", description=__doc__, epilog=EXAMPLES, formatter_class=formatter
+        prog="python -m benchmarks.paper",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=formatter,
     )
-    made.add_argument("names", nargs="+", choices=list(EXPERIMENTS), metavar="NAME", help=", ".join(EXPERIMENTS))
+    made.add_argument(
+        "names",
+        nargs="+",
+        choices=list(EXPERIMENTS),
+        metavar="NAME",
+        help=", ".join(EXPERIMENTS),
+    )
     made.add_argument(
         "--seeds",
         type=_positive,
         metavar="N",
         help="train seeds 1..N of every cell; what exists counts (20; of the gate 40)",
     )
-    made.add_argument("--envs", nargs="+", choices=ENVS, default=ENVS, metavar="ENV", help="train only these tasks")
     made.add_argument(
-        "--agents", nargs="+", choices=AGENTS, default=AGENTS, metavar="AGENT", help="only these learners"
+        "--envs",
+        nargs="+",
+        choices=ENVS,
+        default=ENVS,
+        metavar="ENV",
+        help="train only these tasks",
     )
     made.add_argument(
-        "--only", default="", metavar="TEXT", help="train only cells with TEXT in their name, or the one of this name"
+        "--agents",
+        nargs="+",
+        choices=AGENTS,
+        default=AGENTS,
+        metavar="AGENT",
+        help="only these learners",
     )
-    made.add_argument("--report-only", action="store_true", help="train nothing; write what is finished")
-    made.add_argument("--runs", type=Path, default=Path("runs/paper"), help="where run folders are (runs/paper)")
-    made.add_argument("--results", type=Path, default=RESULTS, help="where results go (benchmarks/results)")
+    made.add_argument(
+        "--only",
+        default="",
+        metavar="TEXT",
+        help="train only cells with TEXT in their name, or the one of this name",
+    )
+    made.add_argument(
+        "--report-only",
+        action="store_true",
+        help="train nothing; write what is finished",
+    )
+    made.add_argument(
+        "--runs",
+        type=Path,
+        default=Path("runs/paper"),
+        help="where run folders are (runs/paper)",
+    )
+    made.add_argument(
+        "--results",
+        type=Path,
+        default=RESULTS,
+        help="where results go (benchmarks/results)",
+    )
     return made
 
 
@@ -126,8 +175,18 @@ def cells_of(names: Sequence[str]) -> list[Cell]:
 
 def _run(options: argparse.Namespace, console: Console) -> list[str]:
     """Trains and reports; returns what could not be trained."""
-    timings = [t for name in options.names for t in recorded_timings(options.results / f"{name}.json", device())]
-    plan = Plan(cells_of(options.names), options.runs, options.seeds, options.results / KEPT, timings)
+    timings = [
+        t
+        for name in options.names
+        for t in recorded_timings(options.results / f"{name}.json", device())
+    ]
+    plan = Plan(
+        cells_of(options.names),
+        options.runs,
+        options.seeds,
+        options.results / KEPT,
+        timings,
+    )
     failures = _train(options, plan, console) if plan.cells else []
     keep(plan.blocks(), options.results / KEPT)
     _report(options, plan.blocks(), console)
@@ -137,17 +196,28 @@ def _run(options: argparse.Namespace, console: Console) -> list[str]:
 def _train(options: argparse.Namespace, plan: Plan, console: Console) -> list[str]:
     """Says how far the cells are and, unless only reports are wanted, trains them."""
     if not any(_wanted(options, cell) for cell in plan.cells):
-        raise ValueError(f"no cell of {', '.join(options.names)} has that task, learner and name")
+        raise ValueError(
+            f"no cell of {', '.join(options.names)} has that task, learner and name"
+        )
     blocks = plan.blocks()
     for line in status_lines(blocks):
         _say(console, line)
-    left = [block for block in blocks if block.state != "finished" and _wanted(options, block.cell)]
+    left = [
+        block
+        for block in blocks
+        if block.state != "finished" and _wanted(options, block.cell)
+    ]
     _say(console, f"{len(left)} to train; {time_left(left, blocks, plan.recorded)}")
     if options.report_only:
         return []
     seeds = "" if options.seeds is None else f" --seeds {options.seeds}"
     command = f"python -m benchmarks.paper {' '.join(options.names)}{seeds}"
-    return train(plan, lambda cell: _wanted(options, cell), command, lambda line: _say(console, line))
+    return train(
+        plan,
+        lambda cell: _wanted(options, cell),
+        command,
+        lambda line: _say(console, line),
+    )
 
 
 def _wanted(options: argparse.Namespace, cell: Cell) -> bool:
@@ -157,7 +227,9 @@ def _wanted(options: argparse.Namespace, cell: Cell) -> bool:
     return cell.env in options.envs and cell.agent in options.agents and named
 
 
-def _report(options: argparse.Namespace, blocks: Sequence[Block], console: Console) -> None:
+def _report(
+    options: argparse.Namespace, blocks: Sequence[Block], console: Console
+) -> None:
     """Writes and prints what is finished, and says what is not."""
     runs = finished_runs(blocks)
     for name in options.names:
@@ -176,7 +248,9 @@ def _written(name: str, runs: Runs, results: Path) -> str:
     with tempfile.TemporaryDirectory() as folder:
         text: str = module.report(runs, Path(folder))
         record = getattr(module, "RECORDS", name)
-        lost = recorded_runs(results / f"{record}.json") - runs_in(records_of(record, module.CELLS, runs))
+        lost = recorded_runs(results / f"{record}.json") - runs_in(
+            records_of(record, module.CELLS, runs)
+        )
         if lost:
             more = f"{len(lost)} runs that are neither here nor kept"
             return f"{text}\n\n{record}.json records {more}, so {name} stays as it is; --results writes elsewhere"

@@ -34,15 +34,25 @@ class Block:
     @property
     def lane_iterations(self) -> int:
         """Iterations of all lanes, done or not."""
-        return len(self.seeds) * math.prod(map(len, self.cell.over.values())) * self.num_iterations
+        return (
+            len(self.seeds)
+            * math.prod(map(len, self.cell.over.values()))
+            * self.num_iterations
+        )
 
     @property
     def left(self) -> float:
         """The fraction that is not done."""
-        return 0.0 if self.state == "finished" else 1 - self.iteration / self.num_iterations
+        return (
+            0.0
+            if self.state == "finished"
+            else 1 - self.iteration / self.num_iterations
+        )
 
 
-def blocks_of(cell: Cell, runs: Path, num_seeds: int, kept: Path | None = None) -> list[Block]:
+def blocks_of(
+    cell: Cell, runs: Path, num_seeds: int, kept: Path | None = None
+) -> list[Block]:
     """Returns the run folders of a cell and, if seeds of 1..num_seeds are in none of them, one still to be trained.
 
     Args:
@@ -54,14 +64,21 @@ def blocks_of(cell: Cell, runs: Path, num_seeds: int, kept: Path | None = None) 
     Raises:
         ValueError: a folder cannot be read, or was trained with other settings than the cell's.
     """
-    folders = {folder.name: folder for place in (runs, kept) if place for folder in _folders(cell, place)}
+    folders = {
+        folder.name: folder
+        for place in (runs, kept)
+        if place
+        for folder in _folders(cell, place)
+    }
     blocks = [_read(cell, folders[name]) for name in sorted(folders)]
     present = {seed for block in blocks for seed in block.seeds}
     missing = tuple(seed for seed in range(1, num_seeds + 1) if seed not in present)
     if missing:
         name = f"{cell.name}_seeds-{missing[0]}-{missing[-1]}" if blocks else cell.name
         num_iterations = cell.config(missing).num_iterations
-        blocks.append(Block(cell, runs / name, missing, "to be trained", num_iterations))
+        blocks.append(
+            Block(cell, runs / name, missing, "to be trained", num_iterations)
+        )
     return blocks
 
 
@@ -75,7 +92,9 @@ def _read(cell: Cell, folder: Path) -> Block:
     found = read_record(folder)
     different = _differences(found, record_of(cell.config(found.seeds), ""))
     if different:
-        raise ValueError(f"{folder} was trained with other settings ({', '.join(different)}); move it away")
+        raise ValueError(
+            f"{folder} was trained with other settings ({', '.join(different)}); move it away"
+        )
     summary = read_summary(folder)
     return Block(
         cell=cell,
@@ -97,7 +116,11 @@ def _differences(found: RunRecord, wanted: RunRecord) -> list[str]:
         parts = [part for part in PARTS if trained[part] != asked[part]]
     others = ("schedule", "start", "hold_position", "over", "num_iterations")
     different = parts + [name for name in others if _differ(found, wanted, name)]
-    return different if _same_moments(found.target, wanted.target) else [*different, "target"]
+    return (
+        different
+        if _same_moments(found.target, wanted.target)
+        else [*different, "target"]
+    )
 
 
 def _differ(found: RunRecord, wanted: RunRecord, name: str) -> bool:
@@ -106,7 +129,9 @@ def _differ(found: RunRecord, wanted: RunRecord, name: str) -> bool:
 
 def _same_moments(found: Moments, wanted: Moments) -> bool:
     """Says whether distributions are the same to single precision, in which they are computed."""
-    return np.array_equal(np.float32([*found.mean, *found.std]), np.float32([*wanted.mean, *wanted.std]))
+    return np.array_equal(
+        np.float32([*found.mean, *found.std]), np.float32([*wanted.mean, *wanted.std])
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +139,9 @@ class Estimate:
     """How long what is left will take."""
 
     seconds: float
-    unknown: tuple[str, ...]  # tasks and learners that were never measured, so that they are not in the seconds
+    unknown: tuple[
+        str, ...
+    ]  # tasks and learners that were never measured, so that they are not in the seconds
 
     def __str__(self) -> str:
         """Returns it in words."""
@@ -125,7 +152,9 @@ class Estimate:
         return f"{known} and {unknown}" if self.seconds else unknown
 
 
-def time_left(left: Iterable[Block], blocks: Iterable[Block], recorded: Iterable["Timing"] = ()) -> Estimate:
+def time_left(
+    left: Iterable[Block], blocks: Iterable[Block], recorded: Iterable["Timing"] = ()
+) -> Estimate:
     """Returns the time that some blocks will take.
 
     Args:
@@ -133,11 +162,17 @@ def time_left(left: Iterable[Block], blocks: Iterable[Block], recorded: Iterable
         blocks: those that are finished tell how long their task and learner take.
         recorded: what is known of tasks and learners of which none is finished.
     """
-    rates = _seconds_per_lane_iteration(recorded) | _seconds_per_lane_iteration(_timings(blocks))
+    rates = _seconds_per_lane_iteration(recorded) | _seconds_per_lane_iteration(
+        _timings(blocks)
+    )
     left = list(left)
     known = [block for block in left if _kind(block) in rates]
-    seconds = sum(rates[_kind(block)] * block.lane_iterations * block.left for block in known)
-    return Estimate(seconds, tuple(sorted({_kind(block) for block in left} - rates.keys())))
+    seconds = sum(
+        rates[_kind(block)] * block.lane_iterations * block.left for block in known
+    )
+    return Estimate(
+        seconds, tuple(sorted({_kind(block) for block in left} - rates.keys()))
+    )
 
 
 class Timing(NamedTuple):
@@ -172,7 +207,8 @@ def _seconds_per_lane_iteration(timings: Iterable[Timing]) -> dict[str, float]:
     for timing in timings:
         measured.setdefault(timing.kind, []).append(timing)
     return {
-        kind: sum(timing.seconds for timing in found) / sum(timing.lane_iterations for timing in found)
+        kind: sum(timing.seconds for timing in found)
+        / sum(timing.lane_iterations for timing in found)
         for kind, found in measured.items()
     }
 
@@ -180,7 +216,11 @@ def _seconds_per_lane_iteration(timings: Iterable[Timing]) -> dict[str, float]:
 def duration(seconds: float) -> str:
     """Returns for example "3 h 05 min" or "12 min"."""
     minutes = math.ceil(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
+    return (
+        f"{minutes // 60} h {minutes % 60:02d} min"
+        if minutes >= 60
+        else f"{minutes} min"
+    )
 
 
 def seeds_label(seeds: Sequence[int]) -> str:

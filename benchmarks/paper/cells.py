@@ -30,8 +30,12 @@ class Cell:
     agent: str
     curriculum: Curriculum
     suffix: str = ""  # of the name, for cells that differ from the preset
-    teacher_settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # in place of the preset's, dotted
-    over: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)  # swept, as in RunConfig
+    teacher_settings: Mapping[str, Any] = dataclasses.field(
+        default_factory=dict
+    )  # in place of the preset's, dotted
+    over: Mapping[str, tuple[Any, ...]] = dataclasses.field(
+        default_factory=dict
+    )  # swept, as in RunConfig
     num_seeds: int = 20  # published
 
     @property
@@ -39,7 +43,14 @@ class Cell:
         """The name of the run folder."""
         curriculum = self.curriculum
         starred = "starred" if curriculum.starred else ""
-        parts = (self.env, self.agent, curriculum.teacher, curriculum.schedule, starred, self.suffix)
+        parts = (
+            self.env,
+            self.agent,
+            curriculum.teacher,
+            curriculum.schedule,
+            starred,
+            self.suffix,
+        )
         return "_".join(part for part in parts if part)
 
     @property
@@ -52,7 +63,11 @@ class Cell:
         """What the paper's asterisk changes: Default lacks the cloned policy, the others start at the initial contexts."""
         if not self.curriculum.starred:
             return {}
-        return {"hold_position": False} if self.curriculum.teacher == "default" else {"start": "initial"}
+        return (
+            {"hold_position": False}
+            if self.curriculum.teacher == "default"
+            else {"start": "initial"}
+        )
 
     @property
     def reference(self) -> Reference | None:
@@ -71,7 +86,12 @@ class Cell:
         Raises:
             ValueError: there is no such preset.
         """
-        method = (self.env, self.agent, self.curriculum.teacher, self.curriculum.schedule)
+        method = (
+            self.env,
+            self.agent,
+            self.curriculum.teacher,
+            self.curriculum.schedule,
+        )
         starred = self.starred_settings
         config = spjax.preset(*method, start=starred.get("start"))
         teacher = config.teacher
@@ -90,7 +110,10 @@ _ALP_GMM = ("random_fraction", "num_rollouts", "buffer_size")
 _GOAL_GAN = ("noise", "num_rollouts", "success_fraction")
 PRINTED: dict[tuple[str, str, str], dict[str, Any]] = {
     (env, agent, teacher): dict(zip(names, printed, strict=True))
-    for teacher, names, table in (("alp-gmm", _ALP_GMM, ALP_GMM), ("goal-gan", _GOAL_GAN, GOAL_GAN))
+    for teacher, names, table in (
+        ("alp-gmm", _ALP_GMM, ALP_GMM),
+        ("goal-gan", _GOAL_GAN, GOAL_GAN),
+    )
     for (env, agent), (printed, released) in table.items()
     if printed != released
 }
@@ -104,7 +127,9 @@ def cells_of(env: str, agent: str, curriculum: Curriculum) -> list[Cell]:
     return cells
 
 
-def comparison(envs: Sequence[str] = ENVS, agents: Sequence[str] = AGENTS) -> list[Cell]:
+def comparison(
+    envs: Sequence[str] = ENVS, agents: Sequence[str] = AGENTS
+) -> list[Cell]:
     """Returns the cells of all curricula."""
     return [
         cell

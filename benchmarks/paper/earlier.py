@@ -19,11 +19,15 @@ def num_earlier_seeds(run: Run) -> int:
     return max((len(entry["seeds"]) for entry in _earlier(run)), default=0)
 
 
-def all_records_of_run(run: Run, experiment: str, threshold: float | None = None) -> list[Record]:
+def all_records_of_run(
+    run: Run, experiment: str, threshold: float | None = None
+) -> list[Record]:
     """Returns the records of a run, its final values pooled with those of an earlier training."""
     earlier = {entry["metric"]: entry for entry in _earlier(run)}
     return [
-        pool_records(earlier[entry["metric"]], entry) if entry["metric"] in earlier else entry
+        pool_records(earlier[entry["metric"]], entry)
+        if entry["metric"] in earlier
+        else entry
         for entry in records_of_run(run, experiment, threshold)
     ]
 
@@ -37,7 +41,9 @@ def pool_records(earlier: Record, later: Record) -> Record:
     both = (earlier, later)
     values = [value for entry in both for value in entry["values"]]
     computed = {"mean", "standard_error"}
-    fields: dict[str, Any] = {name: value for name, value in later.items() if name not in computed}
+    fields: dict[str, Any] = {
+        name: value for name, value in later.items() if name not in computed
+    }
     fields |= {
         "seeds": [seed for entry in both for seed in entry["seeds"]],
         "values": [math.nan if value is None else value for value in values],

@@ -9,7 +9,11 @@ from pathlib import Path
 from benchmarks.paper.cells import AGENTS, Cell
 from benchmarks.paper.earlier import num_earlier_seeds
 from benchmarks.paper.pictures.catching import catch_rates, catching_snapshots
-from benchmarks.paper.pictures.curricula import ALL_CURRICULA, Curriculum, curriculum_curves
+from benchmarks.paper.pictures.curricula import (
+    ALL_CURRICULA,
+    Curriculum,
+    curriculum_curves,
+)
 from benchmarks.paper.pictures.distances import distance_curves
 from benchmarks.paper.records import (
     Runs,
@@ -31,7 +35,11 @@ from spjax.runs.schema import Estimate
 
 NAME = "figure-ball-catching"
 ENV = "ball-catching"
-ROWS = [curriculum for curriculum in ALL_CURRICULA if curriculum.in_paper and curriculum.teacher != "random"]
+ROWS = [
+    curriculum
+    for curriculum in ALL_CURRICULA
+    if curriculum.in_paper and curriculum.teacher != "random"
+]
 SELF_PACED = [curriculum for curriculum in ROWS if curriculum.teacher == "self-paced"]
 CELLS = [Cell(ENV, agent, curriculum) for agent in AGENTS for curriculum in ROWS]
 SNAPSHOT_LEARNER = "ppo"
@@ -71,13 +79,28 @@ def report(runs: Runs, results: Path) -> str:
     """Writes the records, the tables and the pictures of what is finished, and returns the tables in Markdown."""
     crossings = {agent: _crossings(agent, runs) for agent in AGENTS}
     arrivals = {agent: _arrivals(agent, runs) for agent in AGENTS}
-    tables = [f"### {agent.upper()}\n\n{_table(agent, runs, crossings[agent], arrivals[agent])}" for agent in AGENTS]
+    tables = [
+        f"### {agent.upper()}\n\n{_table(agent, runs, crossings[agent], arrivals[agent])}"
+        for agent in AGENTS
+    ]
     records = records_of(NAME, CELLS, runs)
     records += [_settled(cell, runs) for cell in CELLS if cell.name in runs]
-    records += [entry for found in (*crossings.values(), *arrivals.values()) for entry in found.values()]
-    pictures = [f"![{caption}]({picture.relative_to(results).as_posix()})" for caption, picture in _draw(runs, results)]
+    records += [
+        entry
+        for found in (*crossings.values(), *arrivals.values())
+        for entry in found.values()
+    ]
+    pictures = [
+        f"![{caption}]({picture.relative_to(results).as_posix()})"
+        for caption, picture in _draw(runs, results)
+    ]
     return write_report(
-        results, NAME, records, "\n\n".join(["\n".join(tables) + NOTES.rstrip(), *_pooled(runs), *pictures, ""])
+        results,
+        NAME,
+        records,
+        "\n\n".join(
+            ["\n".join(tables) + NOTES.rstrip(), *_pooled(runs), *pictures, ""]
+        ),
     )
 
 
@@ -96,7 +119,9 @@ def _crossings(agent: str, runs: Runs) -> dict[Curriculum, Record]:
     """Returns the iterations to the threshold, of the pairs of schedules that are both finished."""
     found: dict[Curriculum, Record] = {}
     for starred in (False, True):
-        pair = [curriculum for curriculum in SELF_PACED if curriculum.starred == starred]
+        pair = [
+            curriculum for curriculum in SELF_PACED if curriculum.starred == starred
+        ]
         cells = [Cell(ENV, agent, curriculum) for curriculum in pair]
         if all(cell.name in runs for cell in cells):
             found |= zip(pair, pair_of(cells, runs, NAME).crossings, strict=True)
@@ -111,8 +136,13 @@ def _arrivals(agent: str, runs: Runs) -> dict[Curriculum, Record]:
         if cell.name in runs:
             run = runs[cell.name]
             arrival = iterations_to_target(run, run.groups()[0])
-            entry = record_of_group(run, run.groups()[0], NAME, ARRIVAL, arrival.iterations)
-            changed = {"settings": settings_of(cell), "never_reached": arrival.never_reached}
+            entry = record_of_group(
+                run, run.groups()[0], NAME, ARRIVAL, arrival.iterations
+            )
+            changed = {
+                "settings": settings_of(cell),
+                "never_reached": arrival.never_reached,
+            }
             found[curriculum] = Record(**{**entry, **changed})
     return found
 
@@ -120,18 +150,28 @@ def _arrivals(agent: str, runs: Runs) -> dict[Curriculum, Record]:
 def _settled(cell: Cell, runs: Runs) -> Record:
     """Returns the return of a finished cell over its last evaluations."""
     run = runs[cell.name]
-    returns = run.evaluation_curves("discounted_return", run.groups()[0]).values[:, -LAST:]
+    returns = run.evaluation_curves("discounted_return", run.groups()[0]).values[
+        :, -LAST:
+    ]
     entry = record_of_group(run, run.groups()[0], NAME, SETTLED, returns.mean(axis=1))
     return Record(**{**entry, "settings": settings_of(cell)})
 
 
 def _table(
-    agent: str, runs: Runs, crossings: Mapping[Curriculum, Record], arrivals: Mapping[Curriculum, Record]
+    agent: str,
+    runs: Runs,
+    crossings: Mapping[Curriculum, Record],
+    arrivals: Mapping[Curriculum, Record],
 ) -> str:
     finished = _finished(agent, runs)
-    returns = [final_return(finished[curriculum]) if curriculum in finished else None for curriculum in ROWS]
+    returns = [
+        final_return(finished[curriculum]) if curriculum in finished else None
+        for curriculum in ROWS
+    ]
     rows = []
-    for curriculum, final, bold in zip(ROWS, returns, best_in_print(returns, ROWS), strict=True):
+    for curriculum, final, bold in zip(
+        ROWS, returns, best_in_print(returns, ROWS), strict=True
+    ):
         cell = Cell(ENV, agent, curriculum)
         printed = cell.reference
         rows.append(
@@ -141,7 +181,9 @@ def _table(
                 OPEN if final is None else _marked(_estimate(final, DIGITS), bold),
                 paper_text(printed.final if printed else None, final, DIGITS),
                 OPEN if final is None else _estimate(_settled(cell, runs), DIGITS),
-                OPEN if final is None else _estimate(final_success_rate(finished[curriculum]), 1, scale=100),
+                OPEN
+                if final is None
+                else _estimate(final_success_rate(finished[curriculum]), 1, scale=100),
                 *_iterations(
                     curriculum,
                     printed.iterations if printed else None,
@@ -154,19 +196,31 @@ def _table(
 
 
 def _iterations(
-    curriculum: Curriculum, printed: Estimate | None, crossing: Record | None, arrival: Record | None
+    curriculum: Curriculum,
+    printed: Estimate | None,
+    crossing: Record | None,
+    arrival: Record | None,
 ) -> tuple[str, str, str, str]:
     """Returns threshold, iterations to it, the paper's, and those to the target contexts; nothing if not self-paced."""
     if curriculum not in SELF_PACED:
         return "", "", "", ""
-    threshold = OPEN if crossing is None else estimate_text(crossing["threshold"], None, DIGITS)
-    return threshold, _count(crossing), paper_text(printed, crossing, 0), _count(arrival)
+    threshold = (
+        OPEN if crossing is None else estimate_text(crossing["threshold"], None, DIGITS)
+    )
+    return (
+        threshold,
+        _count(crossing),
+        paper_text(printed, crossing, 0),
+        _count(arrival),
+    )
 
 
 def _count(iterations: Record | None) -> str:
     if iterations is None:
         return OPEN
-    never = f" ({iterations['never_reached']} never)" if iterations["never_reached"] else ""
+    never = (
+        f" ({iterations['never_reached']} never)" if iterations["never_reached"] else ""
+    )
     return _estimate(iterations, 0) + never
 
 
@@ -192,22 +246,40 @@ def _success_rates(found: Mapping[Curriculum, Run]) -> dict[Curriculum, Record]:
 def _draw(runs: Runs, results: Path) -> Iterator[tuple[str, Path]]:
     """Yields the captions and files of the pictures."""
     pictures = results / "pictures" / NAME
-    learners = {agent.upper(): found for agent in AGENTS if (found := _finished(agent, runs))}
+    learners = {
+        agent.upper(): found for agent in AGENTS if (found := _finished(agent, runs))
+    }
     if learners:
-        figure = catch_rates({learner: _success_rates(found) for learner, found in learners.items()}, ROWS)
-        yield "Balls caught at the end, by curriculum and learner", save(figure, pictures / "catch_rates.png")
-        figure = curriculum_curves({learner: list(found.values()) for learner, found in learners.items()})
+        figure = catch_rates(
+            {learner: _success_rates(found) for learner, found in learners.items()},
+            ROWS,
+        )
+        yield (
+            "Balls caught at the end, by curriculum and learner",
+            save(figure, pictures / "catch_rates.png"),
+        )
+        figure = curriculum_curves(
+            {learner: list(found.values()) for learner, found in learners.items()}
+        )
         caption = "Return of the curricula; dashed: final returns that the paper prints"
         yield caption, save(figure, pictures / "rewards.png")
     self_paced = {
-        learner: {c: run for c, run in found.items() if c in SELF_PACED} for learner, found in learners.items()
+        learner: {c: run for c, run in found.items() if c in SELF_PACED}
+        for learner, found in learners.items()
     }
     if self_paced := {learner: found for learner, found in self_paced.items() if found}:
         figure = distance_curves(self_paced, SELF_PACED)
         caption = "How far the contexts of each seed are from the target, and its final return"
         yield caption, save(figure, pictures / "distances.png")
     snapshots = _finished(SNAPSHOT_LEARNER, runs)
-    if shown := {curriculum: run for curriculum, run in snapshots.items() if curriculum.schedule == "proportion"}:
+    if shown := {
+        curriculum: run
+        for curriculum, run in snapshots.items()
+        if curriculum.schedule == "proportion"
+    }:
         labels = " and ".join(curriculum.label for curriculum in shown)
         caption = f"Where {SNAPSHOT_LEARNER.upper()} with {labels} is thrown balls at, and from how far"
-        yield caption, save(catching_snapshots(list(shown.values())), pictures / "contexts.png")
+        yield (
+            caption,
+            save(catching_snapshots(list(shown.values())), pictures / "contexts.png"),
+        )

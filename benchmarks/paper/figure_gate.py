@@ -12,7 +12,13 @@ from benchmarks.paper.pictures.episodic import (
     quantile_curves,
     rollout_iterations,
 )
-from benchmarks.paper.records import Runs, final_return, final_success_rate, records_of, write_report
+from benchmarks.paper.records import (
+    Runs,
+    final_return,
+    final_success_rate,
+    records_of,
+    write_report,
+)
 from spjax.analysis import statistics
 from spjax.analysis.style import save
 from spjax.analysis.tables import finite_values, markdown
@@ -22,9 +28,20 @@ from spjax.runs.results import Record
 __all__ = ["CELLS", "NAME", "report"]
 
 NAME = "figure-gate"
-SNAPSHOTS = {"gate-precision": (20, 80, 130, 210, 320), "gate-global": (50, 150, 250, 400)}  # as published
+SNAPSHOTS = {
+    "gate-precision": (20, 80, 130, 210, 320),
+    "gate-global": (50, 150, 250, 400),
+}  # as published
 SHARE = 0.95  # of SPRL's median reward at the end
-HEADER = ("setting", "method", "runs", "reward", "successes [%]", "iterations to 95 %", "took [s]")
+HEADER = (
+    "setting",
+    "method",
+    "runs",
+    "reward",
+    "successes [%]",
+    "iterations to 95 %",
+    "took [s]",
+)
 NOTES = """
 Medians over the runs, in brackets the 10 % and 90 % quantiles: reward and successes of 100 rollouts in target contexts at the
 end of the training (CMA-ES: at the mean of the target, where it learns), and the iterations until 95 % of SPRL's median reward
@@ -37,7 +54,10 @@ are those of all runs of a method together in one program, compiling included.
 def report(runs: Runs, results: Path) -> str:
     """Writes the records, the table and the pictures of what is finished, and returns the table in Markdown."""
     rows = [row for env in ENVS for row in _rows(env, runs)]
-    pictures = [f"![{caption}]({file.relative_to(results).as_posix()})" for caption, file in _draw(runs, results)]
+    pictures = [
+        f"![{caption}]({file.relative_to(results).as_posix()})"
+        for caption, file in _draw(runs, results)
+    ]
     text = "\n\n".join([markdown(HEADER, 2, rows) + NOTES.rstrip(), *pictures, ""])
     return write_report(results, NAME, records_of(NAME, CELLS, runs), text)
 
@@ -46,7 +66,10 @@ def _rows(env: str, runs: Runs) -> list[list[str]]:
     found = finished(env, runs)
     best = found.get(METHODS[0])
     threshold = SHARE * _median(final_return(best)) if best else None
-    return [[ENVS[env], method.label, *_cells(run, threshold)] for method, run in found.items()]
+    return [
+        [ENVS[env], method.label, *_cells(run, threshold)]
+        for method, run in found.items()
+    ]
 
 
 def _cells(run: Run, threshold: float | None) -> list[str]:
@@ -56,7 +79,9 @@ def _cells(run: Run, threshold: float | None) -> list[str]:
         _quantiles(final, 1, 1),
         _quantiles(rate, 100, 0),
         "" if threshold is None else _crossing(run, threshold),
-        "" if run.summary is None or run.summary.wall_seconds is None else f"{run.summary.wall_seconds:.0f}",
+        ""
+        if run.summary is None or run.summary.wall_seconds is None
+        else f"{run.summary.wall_seconds:.0f}",
     ]
 
 
@@ -79,12 +104,19 @@ def _median(record: Record) -> float:
 
 def _draw(runs: Runs, results: Path) -> list[tuple[str, Path]]:
     """Returns the captions and files of the pictures."""
-    shown: dict[str, dict[EpisodicMethod, Run]] = {title: dict(found) for title, found in panels(runs).items()}
+    shown: dict[str, dict[EpisodicMethod, Run]] = {
+        title: dict(found) for title, found in panels(runs).items()
+    }
     if not shown:
         return []
     folder = results / "pictures" / NAME
     figure = quantile_curves(shown, "discounted_return")
-    drawn = [("Reward of the episodic learners on the gate", save(figure, folder / "rewards.png"))]
+    drawn = [
+        (
+            "Reward of the episodic learners on the gate",
+            save(figure, folder / "rewards.png"),
+        )
+    ]
     moving = {
         title: (found[METHODS[0]], SNAPSHOTS[env])
         for env, title in ENVS.items()

@@ -22,7 +22,24 @@ CELLS: list[Cell] = []
 POSITION = 4.0  # m
 SIZES = (20.0, 3.0, 0.1)  # m, of the opening: twice the half-width that is the context
 SET_POINT = 6  # the entry of theta that varies
-THETA = (6.0, 0.0, 0.0, 1.0, -5.0, -1.0, 0.0, 2.0, 0.0, 0.0, 2.0, -5.0, 1.0, 0.0, 0.0, 0.0)
+THETA = (
+    6.0,
+    0.0,
+    0.0,
+    1.0,
+    -5.0,
+    -1.0,
+    0.0,
+    2.0,
+    0.0,
+    0.0,
+    2.0,
+    -5.0,
+    1.0,
+    0.0,
+    0.0,
+    0.0,
+)
 LOWEST, HIGHEST, NUM_POINTS, NUM_ROLLOUTS = -2.0, 8.0, 401, 200
 DRAWN = (0.0, 2.0, 3.5, 4.0, 5.5)  # set-points whose paths are shown, m
 CAPTION = """![Paths and rewards for gates of three sizes](pictures/figure-gate-reward-landscape/landscape.png)
@@ -37,7 +54,10 @@ hardly any sample hits.
 
 def report(runs: Runs, results: Path) -> str:
     """Draws the picture, writes its caption, and returns it; ``runs`` is what other experiments have, and not used."""
-    save(landscape_figure([slice_of(size) for size in SIZES]), results / "pictures" / NAME / "landscape.png")
+    save(
+        landscape_figure([slice_of(size) for size in SIZES]),
+        results / "pictures" / NAME / "landscape.png",
+    )
     (results / f"{NAME}.md").write_text(CAPTION, encoding="utf-8")
     return CAPTION
 
@@ -50,12 +70,22 @@ def slice_of(size: float) -> Slice:
     theta = jnp.asarray(THETA)
 
     def reward(set_point: jax.Array, key: jax.Array) -> jax.Array:
-        return task.rollout(key, theta.at[SET_POINT].set(set_point), jnp.asarray(context)).reward
+        return task.rollout(
+            key, theta.at[SET_POINT].set(set_point), jnp.asarray(context)
+        ).reward
 
     rewards = jax.jit(jax.vmap(jax.vmap(reward, in_axes=(None, 0))))(set_points, keys)
     paths = {}
-    for place, key in zip(DRAWN, jax.random.split(jax.random.key(1), len(DRAWN)), strict=True):
+    for place, key in zip(
+        DRAWN, jax.random.split(jax.random.key(1), len(DRAWN)), strict=True
+    ):
         states = task.states(key, theta.at[SET_POINT].set(place), jnp.asarray(context))
         end = int(states.terminated.argmax())
         paths[place] = np.asarray(jax.vmap(task.trace)(states))[: end + 1]
-    return Slice(f"opening {size:g} m", np.asarray(set_points), np.asarray(rewards), paths, task.scenery(context))
+    return Slice(
+        f"opening {size:g} m",
+        np.asarray(set_points),
+        np.asarray(rewards),
+        paths,
+        task.scenery(context),
+    )

@@ -18,7 +18,10 @@ def report(runs: Runs, results: Path) -> str:
     shown = panels(runs)
     if not shown:
         return "nothing is finished yet"
-    picture = save(quantile_curves(shown, "success_rate"), results / "pictures" / NAME / "success.png")
+    picture = save(
+        quantile_curves(shown, "success_rate"),
+        results / "pictures" / NAME / "success.png",
+    )
     text = f"![Success rates on the gate]({picture.relative_to(results).as_posix()})\n"
     (results / f"{NAME}.md").write_text(text, encoding="utf-8")
     return text

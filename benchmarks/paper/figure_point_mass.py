@@ -15,7 +15,10 @@ NAME = "figure-point-mass"
 LEARNER = "trpo"
 SNAPSHOTS = (0, 20, 30, 50, 65, 120)  # iterations, as published
 ROLLOUT_ENV, SNAPSHOT_ENV = ENVS
-CELLS = [*comparison(agents=[LEARNER]), *comparison([ROLLOUT_ENV], [agent for agent in AGENTS if agent != LEARNER])]
+CELLS = [
+    *comparison(agents=[LEARNER]),
+    *comparison([ROLLOUT_ENV], [agent for agent in AGENTS if agent != LEARNER]),
+]
 
 
 def report(runs: Runs, results: Path) -> str:
@@ -25,22 +28,39 @@ def report(runs: Runs, results: Path) -> str:
     curves = {env: list(shown(env, LEARNER, runs).values()) for env in ENVS}
     if drawn := {env: found for env, found in curves.items() if found}:
         caption = f"Return of the curricula for {LEARNER.upper()}; dashed: final returns that the paper prints"
-        lines.append(_line(caption, save(curriculum_curves(drawn), pictures / "rewards.png"), results))
+        lines.append(
+            _line(
+                caption,
+                save(curriculum_curves(drawn), pictures / "rewards.png"),
+                results,
+            )
+        )
     if run := shown(SNAPSHOT_ENV, LEARNER, runs, CURRICULA[:1]).get(CURRICULA[0]):
         caption = f"Contexts of {CURRICULA[0].label} on {SNAPSHOT_ENV}, {LEARNER.upper()}: 20 samples of each seed"
         figure = context_snapshots(run, SNAPSHOTS)
         lines.append(_line(caption, save(figure, pictures / "contexts.png"), results))
-    learners = {agent.upper(): found for agent in AGENTS if (found := shown(ROLLOUT_ENV, agent, runs))}
+    learners = {
+        agent.upper(): found
+        for agent in AGENTS
+        if (found := shown(ROLLOUT_ENV, agent, runs))
+    }
     if learners:
         caption = f"One episode of every seed on the target of {ROLLOUT_ENV}"
         figure = rollout_grid(learners, CURRICULA)
         lines.append(_line(caption, save(figure, pictures / "rollouts.png"), results))
-    return write_report(results, NAME, records_of(NAME, CELLS, runs), "\n\n".join([*lines, ""]))
+    return write_report(
+        results, NAME, records_of(NAME, CELLS, runs), "\n\n".join([*lines, ""])
+    )
 
 
-def shown(env: str, agent: str, runs: Runs, curricula: Iterable[Curriculum] = CURRICULA) -> dict[Curriculum, Run]:
+def shown(
+    env: str, agent: str, runs: Runs, curricula: Iterable[Curriculum] = CURRICULA
+) -> dict[Curriculum, Run]:
     """Returns the finished run of each curriculum; of two cells the better one, as in Table 1."""
-    cells = {curriculum: better(cells_of(env, agent, curriculum), runs) for curriculum in curricula}
+    cells = {
+        curriculum: better(cells_of(env, agent, curriculum), runs)
+        for curriculum in curricula
+    }
     return {curriculum: runs[cell.name] for curriculum, cell in cells.items() if cell}
 
 

@@ -38,12 +38,21 @@ def report(runs: Runs, results: Path) -> str:
     """Draws the picture, writes its caption, and returns it; ``runs`` is what other experiments have, and not used."""
     losses = jnp.linspace(0.0, LARGEST_LOSS, NUM_POINTS)
     kl, binary = (
-        {alpha: _curves(regularizer, alpha, losses) for alpha in ALPHAS} for regularizer in (kl_regularizer(), BINARY)
+        {alpha: _curves(regularizer, alpha, losses) for alpha in ALPHAS}
+        for regularizer in (kl_regularizer(), BINARY)
     )
-    save(regularizer_figure(np.asarray(losses), kl, binary), results / "pictures" / NAME / "regularizer.png")
+    save(
+        regularizer_figure(np.asarray(losses), kl, binary),
+        results / "pictures" / NAME / "regularizer.png",
+    )
     (results / f"{NAME}.md").write_text(CAPTION, encoding="utf-8")
     return CAPTION
 
 
-def _curves(regularizer: Regularizer, alpha: float, losses: Float[Array, " point"]) -> Curves:
-    return Curves(np.asarray(regularizer.loss(alpha, losses)), np.asarray(regularizer.weight(alpha, losses)))
+def _curves(
+    regularizer: Regularizer, alpha: float, losses: Float[Array, " point"]
+) -> Curves:
+    return Curves(
+        np.asarray(regularizer.loss(alpha, losses)),
+        np.asarray(regularizer.weight(alpha, losses)),
+    )

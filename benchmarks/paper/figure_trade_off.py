@@ -17,26 +17,51 @@ from spjax.analysis.tables import markdown_table
 NAME = "figure-trade-off"
 THRESHOLD = 5.0  # discounted return
 ZETA = (0.2, 0.4, 0.8, 1.2, 1.6, 2.4, 3.2, 4.8)
-OFFSETS = (0, 1, 4, 9, 19, 39, 79, 159)  # updates; one less than the K_alpha of the published results
-ZETAS, K_ALPHAS = "teacher.schedule.zeta", "teacher.schedule.offset"  # the swept settings
+OFFSETS = (
+    0,
+    1,
+    4,
+    9,
+    19,
+    39,
+    79,
+    159,
+)  # updates; one less than the K_alpha of the published results
+ZETAS, K_ALPHAS = (
+    "teacher.schedule.zeta",
+    "teacher.schedule.offset",
+)  # the swept settings
 _METHOD = ("point-mass-3d", "trpo", CURRICULA[0])
 SWEEPS = {
     ZETAS: Cell(*_METHOD, "zeta-sweep", {"schedule.offset": 19}, {ZETAS: ZETA}),
-    K_ALPHAS: Cell(*_METHOD, "offset-sweep", {"schedule.zeta": 1.6}, {K_ALPHAS: OFFSETS}),
+    K_ALPHAS: Cell(
+        *_METHOD, "offset-sweep", {"schedule.zeta": 1.6}, {K_ALPHAS: OFFSETS}
+    ),
 }
 CELLS = list(SWEEPS.values())
 
 
 def report(runs: Runs, results: Path) -> str:
     """Draws the finished sweeps, writes their records, and returns the picture, the times and the numbers."""
-    sweeps = {name: records_of(NAME, [cell], runs, THRESHOLD) for name, cell in SWEEPS.items() if cell.name in runs}
+    sweeps = {
+        name: records_of(NAME, [cell], runs, THRESHOLD)
+        for name, cell in SWEEPS.items()
+        if cell.name in runs
+    }
     records = [record for sweep in sweeps.values() for record in sweep]
     lines = []
     if sweeps:
-        picture = save(trade_off_figure(sweeps), results / "pictures" / NAME / "trade_off.png")
-        lines.append(f"![Final return and iterations to a return of 5]({picture.relative_to(results).as_posix()})")
+        picture = save(
+            trade_off_figure(sweeps), results / "pictures" / NAME / "trade_off.png"
+        )
+        lines.append(
+            f"![Final return and iterations to a return of 5]({picture.relative_to(results).as_posix()})"
+        )
         lines += [_timing(name, runs) for name in sweeps]
-        lines += [markdown_table(records, metric) for metric in ("discounted_return", "iterations_to_threshold")]
+        lines += [
+            markdown_table(records, metric)
+            for metric in ("discounted_return", "iterations_to_threshold")
+        ]
     return write_report(results, NAME, records, "\n\n".join([*lines, ""]))
 
 

@@ -29,11 +29,18 @@ def _copy(folder: Path, copy: Path) -> None:
     temporary = copy.with_name(f".{copy.name}.{os.getpid()}.tmp")
     run = load_run(folder)
     last = run.last_evaluated_iteration
-    evaluated = pc.is_in(run.metrics["iteration"], value_set=pc.unique(run.evaluation["iteration"]))
+    evaluated = pc.is_in(
+        run.metrics["iteration"], value_set=pc.unique(run.evaluation["iteration"])
+    )
     write_table(layout.part(temporary, layout.EVALUATION, last), run.evaluation)
-    write_table(layout.part(temporary, layout.METRICS, last), run.metrics.filter(evaluated))
+    write_table(
+        layout.part(temporary, layout.METRICS, last), run.metrics.filter(evaluated)
+    )
     if run.trajectories is not None:
-        write_table(temporary / layout.TRAJECTORIES, run.trajectories.filter(pc.field("episode") == 0))
+        write_table(
+            temporary / layout.TRAJECTORIES,
+            run.trajectories.filter(pc.field("episode") == 0),
+        )
     for name in (layout.CONFIG, layout.SUMMARY):
         shutil.copy(folder / name, temporary)
     try:

@@ -23,11 +23,15 @@ def finished_runs(blocks: Iterable[Block]) -> Runs:
         if block.state == "finished":
             run = load_run(block.folder)
             config = dataclasses.replace(run.config, reference=block.cell.reference)
-            found.setdefault(block.cell.name, []).append(dataclasses.replace(run, config=config))
+            found.setdefault(block.cell.name, []).append(
+                dataclasses.replace(run, config=config)
+            )
     return {name: pool(runs) for name, runs in found.items()}
 
 
-def records_of(experiment: str, cells: Iterable[Cell], runs: Runs, threshold: float | None = None) -> list[Record]:
+def records_of(
+    experiment: str, cells: Iterable[Cell], runs: Runs, threshold: float | None = None
+) -> list[Record]:
     """Returns the records of the finished cells; settings that differ from the preset's are in them as `settings`."""
     return [
         Record(**{**record, "settings": {**settings_of(cell), **record["settings"]}})
@@ -39,13 +43,19 @@ def records_of(experiment: str, cells: Iterable[Cell], runs: Runs, threshold: fl
 
 def settings_of(cell: Cell) -> dict[str, Setting]:
     """Returns what a cell changes of its preset, in the names of a run folder."""
-    return cell.starred_settings | {f"teacher.{name}": value for name, value in cell.teacher_settings.items()}
+    return cell.starred_settings | {
+        f"teacher.{name}": value for name, value in cell.teacher_settings.items()
+    }
 
 
 def better(cells: Sequence[Cell], runs: Runs) -> Cell | None:
     """Returns the finished cell with the highest mean final return, None where none is finished."""
     finished = [cell for cell in cells if cell.name in runs]
-    return max(finished, key=lambda cell: final_return(runs[cell.name])["mean"] or 0.0, default=None)
+    return max(
+        finished,
+        key=lambda cell: final_return(runs[cell.name])["mean"] or 0.0,
+        default=None,
+    )
 
 
 def final_return(run: Run) -> Record:
@@ -59,7 +69,9 @@ def final_success_rate(run: Run) -> Record:
 
 
 def _final(run: Run, metric: str) -> Record:
-    return next(record for record in all_records_of_run(run, "") if record["metric"] == metric)
+    return next(
+        record for record in all_records_of_run(run, "") if record["metric"] == metric
+    )
 
 
 def recorded_runs(file: Path) -> set[str]:
@@ -79,12 +91,21 @@ def runs_in(records: Iterable[Record]) -> set[str]:
 
 def recorded_timings(file: Path, device: str) -> list[Timing]:
     """Returns how long the runs took that a file has records of and that ran on this device; none without a file."""
-    lane_iterations: dict[tuple[str, float], int] = {}  # groups of one sweep took the same seconds together
+    lane_iterations: dict[
+        tuple[str, float], int
+    ] = {}  # groups of one sweep took the same seconds together
     for record in read_records(file) if file.is_file() else []:
         seconds, iterations = record["wall_seconds"], record["iterations"]
-        if record["metric"] == "discounted_return" and record["device"] == device and seconds and iterations:
+        if (
+            record["metric"] == "discounted_return"
+            and record["device"] == device
+            and seconds
+            and iterations
+        ):
             run = (kind_of(record["env"], record["agent"]), seconds)
-            lane_iterations[run] = lane_iterations.get(run, 0) + len(record["seeds"]) * iterations
+            lane_iterations[run] = (
+                lane_iterations.get(run, 0) + len(record["seeds"]) * iterations
+            )
     return [Timing(*run, count) for run, count in lane_iterations.items()]
 
 

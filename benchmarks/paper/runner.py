@@ -5,7 +5,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import spjax
-from benchmarks.paper.blocks import Block, Timing, blocks_of, duration, seeds_label, time_left
+from benchmarks.paper.blocks import (
+    Block,
+    Timing,
+    blocks_of,
+    duration,
+    seeds_label,
+    time_left,
+)
 from benchmarks.paper.cells import Cell
 
 Say = Callable[[str], None]
@@ -17,7 +24,9 @@ class Plan:
 
     cells: Sequence[Cell]
     runs: Path
-    num_seeds: int | None  # seeds 1..N of every cell; None for as many as were published
+    num_seeds: (
+        int | None
+    )  # seeds 1..N of every cell; None for as many as were published
     kept: Path | None = None  # where finished run folders are kept
     recorded: Sequence[Timing] = ()  # how long runs took that have records alone
 
@@ -30,7 +39,9 @@ class Plan:
         return [
             block
             for cell in self.cells
-            for block in blocks_of(cell, self.runs, self.num_seeds or cell.num_seeds, self.kept)
+            for block in blocks_of(
+                cell, self.runs, self.num_seeds or cell.num_seeds, self.kept
+            )
         ]
 
 
@@ -38,14 +49,32 @@ def status_lines(blocks: Iterable[Block]) -> list[str]:
     """Returns a header and one line a run folder: finished, to be resumed or to be trained."""
     rows = [("run folder", "seeds", "state", "took")]
     for block in blocks:
-        state = f"{block.state} ({block.iteration} of {block.num_iterations})" if block.iteration else block.state
+        state = (
+            f"{block.state} ({block.iteration} of {block.num_iterations})"
+            if block.iteration
+            else block.state
+        )
         took = "" if block.wall_seconds is None else duration(block.wall_seconds)
-        rows.append((block.folder.name, seeds_label(block.seeds), "finished" if block.left == 0 else state, took))
+        rows.append(
+            (
+                block.folder.name,
+                seeds_label(block.seeds),
+                "finished" if block.left == 0 else state,
+                took,
+            )
+        )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [
+        "  ".join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
 
 
-def train(plan: Plan, wanted: Callable[[Cell], bool], command: str, say: Say) -> list[str]:
+def train(
+    plan: Plan, wanted: Callable[[Cell], bool], command: str, say: Say
+) -> list[str]:
     """Trains or resumes what is not finished, one run folder after another.
 
     One that cannot be trained, for example because another process is training in it, is left out.
@@ -63,10 +92,15 @@ def train(plan: Plan, wanted: Callable[[Cell], bool], command: str, say: Say) ->
         Interrupted: Ctrl-C; what was trained is kept.
     """
     blocks = plan.blocks()
-    left = [block for block in blocks if block.state != "finished" and wanted(block.cell)]
+    left = [
+        block for block in blocks if block.state != "finished" and wanted(block.cell)
+    ]
     failures = []
     for index, planned in enumerate(left):
-        block = next((block for block in blocks if block.folder.name == planned.folder.name), planned)
+        block = next(
+            (block for block in blocks if block.folder.name == planned.folder.name),
+            planned,
+        )
         if block.state == "finished":  # another process did it meanwhile
             continue
         say(

@@ -6,7 +6,13 @@ from pathlib import Path
 
 from benchmarks.paper.cells import AGENTS, ENVS, Cell, cells_of, comparison
 from benchmarks.paper.pictures.curricula import CURRICULA, Curriculum
-from benchmarks.paper.records import Runs, better, final_return, records_of, write_report
+from benchmarks.paper.records import (
+    Runs,
+    better,
+    final_return,
+    records_of,
+    write_report,
+)
 from spjax.analysis.statistics import leaders
 from spjax.analysis.tables import (
     SIGNIFICANCE,
@@ -43,11 +49,18 @@ def report(runs: Runs, results: Path) -> str:
     usual = seeds.most_common(1)[0][0] if seeds else 0
     tables = [f"### {env}\n\n{_table(env, chosen, usual)}" for env in ENVS]
     notes = NOTES.format(seeds=f"{usual} seeds", open=OPEN)
-    return write_report(results, NAME, records_of(NAME, CELLS, runs), "\n".join(tables) + notes)
+    return write_report(
+        results, NAME, records_of(NAME, CELLS, runs), "\n".join(tables) + notes
+    )
 
 
 def _places() -> list[tuple[str, str, int]]:
-    return [(env, agent, row) for env in ENVS for agent in AGENTS for row in range(len(CURRICULA))]
+    return [
+        (env, agent, row)
+        for env in ENVS
+        for agent in AGENTS
+        for row in range(len(CURRICULA))
+    ]
 
 
 Chosen = dict[tuple[str, str, int], tuple[Record, bool]]
@@ -60,18 +73,31 @@ def _chosen(env: str, agent: str, row: int, runs: Runs) -> tuple[Record, bool] |
 
 
 def _table(env: str, chosen: Chosen, usual_seeds: int) -> str:
-    columns = [cell for agent in AGENTS for cell in _columns(env, agent, chosen, usual_seeds)]
-    names = [curriculum.label + ("" if curriculum.in_paper else " (not in the paper)") for curriculum in CURRICULA]
-    header = ["curriculum", *(name for agent in AGENTS for name in (agent.upper(), "paper"))]
+    columns = [
+        cell for agent in AGENTS for cell in _columns(env, agent, chosen, usual_seeds)
+    ]
+    names = [
+        curriculum.label + ("" if curriculum.in_paper else " (not in the paper)")
+        for curriculum in CURRICULA
+    ]
+    header = [
+        "curriculum",
+        *(name for agent in AGENTS for name in (agent.upper(), "paper")),
+    ]
     return markdown(header, 1, list(zip(names, *columns, strict=True)))
 
 
-def _columns(env: str, agent: str, chosen: Chosen, usual_seeds: int) -> tuple[list[str], list[str]]:
+def _columns(
+    env: str, agent: str, chosen: Chosen, usual_seeds: int
+) -> tuple[list[str], list[str]]:
     """Returns the cells of one learner: ours and the paper's."""
     entries = [chosen.get((env, agent, row)) for row in range(len(CURRICULA))]
-    bold = best_in_print([None if entry is None else entry[0] for entry in entries], CURRICULA)
+    bold = best_in_print(
+        [None if entry is None else entry[0] for entry in entries], CURRICULA
+    )
     ours = [
-        OPEN if entry is None else _ours(*entry, leads, usual_seeds) for entry, leads in zip(entries, bold, strict=True)
+        OPEN if entry is None else _ours(*entry, leads, usual_seeds)
+        for entry, leads in zip(entries, bold, strict=True)
     ]
     printed = [Cell(env, agent, curriculum).reference for curriculum in CURRICULA]
     paper = [
@@ -81,7 +107,9 @@ def _columns(env: str, agent: str, chosen: Chosen, usual_seeds: int) -> tuple[li
     return ours, paper
 
 
-def best_in_print(records: Sequence[Record | None], curricula: Sequence[Curriculum]) -> list[bool]:
+def best_in_print(
+    records: Sequence[Record | None], curricula: Sequence[Curriculum]
+) -> list[bool]:
     """Says which curricula are bold, the best and what does not differ from it; those not in the paper never are."""
     samples = [
         finite_values(record) if record and curriculum.in_paper else []
@@ -94,7 +122,11 @@ def _ours(record: Record, printed: bool, bold: bool, usual_seeds: int) -> str:
     text = estimate_text(record["mean"], record["standard_error"], 2)
     seeds = len(finite_values(record))
     text = f"**{text}**" if bold else text
-    return text + ("†" if printed else "") + ("" if seeds == usual_seeds else f" ({seeds} seeds)")
+    return (
+        text
+        + ("†" if printed else "")
+        + ("" if seeds == usual_seeds else f" ({seeds} seeds)")
+    )
 
 
 def paper_text(printed: Estimate | None, ours: Record | None, digits: int) -> str:

@@ -22,8 +22,14 @@ from spjax.analysis.tables import (
 from spjax.runs.results import Record
 
 NAME = "table-2"
-SCHEDULES = [curriculum for curriculum in CURRICULA if curriculum.teacher == "self-paced"]
-PAIRS = [[Cell(env, agent, curriculum) for curriculum in SCHEDULES] for env in ENVS for agent in AGENTS]
+SCHEDULES = [
+    curriculum for curriculum in CURRICULA if curriculum.teacher == "self-paced"
+]
+PAIRS = [
+    [Cell(env, agent, curriculum) for curriculum in SCHEDULES]
+    for env in ENVS
+    for agent in AGENTS
+]
 CELLS = [cell for pair in PAIRS for cell in pair]
 FRACTION = 0.8
 CROSSING = "iterations_to_80_percent_of_the_lower_final_return"
@@ -60,7 +66,11 @@ class Pair(NamedTuple):
 
 def report(runs: Runs, results: Path) -> str:
     """Writes the records and the table of the pairs that are finished, and returns the table in Markdown."""
-    pairs = [pair_of(cells, runs) for cells in PAIRS if all(cell.name in runs for cell in cells)]
+    pairs = [
+        pair_of(cells, runs)
+        for cells in PAIRS
+        if all(cell.name in runs for cell in cells)
+    ]
     rows = [row for pair in pairs for row in _rows(pair)]
     records = [record for pair in pairs for record in (*pair.returns, *pair.crossings)]
     return write_report(results, NAME, records, markdown(HEADER, 3, rows) + NOTES)
@@ -113,10 +123,20 @@ def _rows(pair: Pair) -> list[list[str]]:
 
 
 def _ours(records: Sequence[Record], higher_is_better: bool) -> list[str]:
-    texts = [estimate_text(record["mean"], record["standard_error"], decimals(record["metric"])) for record in records]
-    return [f"{mark}{text}{mark}" for text, mark in zip(texts, marks(records, higher_is_better), strict=True)]
+    texts = [
+        estimate_text(
+            record["mean"], record["standard_error"], decimals(record["metric"])
+        )
+        for record in records
+    ]
+    return [
+        f"{mark}{text}{mark}"
+        for text, mark in zip(texts, marks(records, higher_is_better), strict=True)
+    ]
 
 
 def _paper(record: Record) -> tuple[str, str]:
-    text = estimate_text(record["paper_mean"], record["paper_standard_error"], decimals(record["metric"]))
+    text = estimate_text(
+        record["paper_mean"], record["paper_standard_error"], decimals(record["metric"])
+    )
     return text, p_text(p_against_paper(record))

@@ -34,21 +34,37 @@ def main(seeds: int = 20, iterations: int = 60, results: Path = RESULTS) -> None
     """
     records: list[Record] = []
     for schedule in ("proportion", "bound"):
-        config = dataclasses.replace(spjax.preset("point-mass-3d", schedule=schedule), seeds=tuple(range(1, seeds + 1)))
+        config = dataclasses.replace(
+            spjax.preset("point-mass-3d", schedule=schedule),
+            seeds=tuple(range(1, seeds + 1)),
+        )
         program = Program.of(config.experiments())
         chunk, _ = program.compile(iterations)
         states, _, _ = chunk(program.init(list(config.seeds)), iterations)
-        episodes = program.layout.part(program.on_lanes(_learn, states), lambda lane: lane[1])
+        episodes = program.layout.part(
+            program.on_lanes(_learn, states), lambda lane: lane[1]
+        )
         parts = {
             "learner": _timed(program, _learn, states),
             "teacher": _timed(program, _teach, states, episodes),
             "evaluation": _timed(program, _evaluate, states),
         }
-        iteration = parts["learner"] + parts["teacher"] + parts["evaluation"] / config.evaluate_every
+        iteration = (
+            parts["learner"]
+            + parts["teacher"]
+            + parts["evaluation"] / config.evaluate_every
+        )
         parts["teacher share of an iteration"] = parts["teacher"] / iteration
         for name, value in parts.items():
             metric = name if "share" in name else f"{name}: ms a seed"
-            records.append(_record(schedule, metric, value if "share" in name else 1e3 * value / seeds, seeds))
+            records.append(
+                _record(
+                    schedule,
+                    metric,
+                    value if "share" in name else 1e3 * value / seeds,
+                    seeds,
+                )
+            )
             print(f"{schedule:10}  {metric:32}  {records[-1]['mean']:.4g}")
     write_records(results, records)
 

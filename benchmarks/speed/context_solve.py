@@ -17,7 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import command_line
-from benchmarks.context_problems import NASTY, ContextProblem, make_problem, solve_with_scipy
+from benchmarks.context_problems import (
+    NASTY,
+    ContextProblem,
+    make_problem,
+    solve_with_scipy,
+)
 from spjax.analysis.records import measured_here
 from spjax.contexts import Gaussian
 from spjax.runs.results import write_records
@@ -33,7 +38,9 @@ def update(problem: ContextProblem) -> jax.Array:
     old = Gaussian(problem.old_mean, problem.old_chol)
     target = Gaussian(problem.target_mean, problem.target_chol)
     samples = (problem.contexts, problem.values, problem.mask)
-    return update_context(old, target, *samples, max_kl=problem.max_kl, alpha=problem.alpha)[0].mean
+    return update_context(
+        old, target, *samples, max_kl=problem.max_kl, alpha=problem.alpha
+    )[0].mean
 
 
 def time_ours(problems: ContextProblem) -> tuple[list[float], float]:
@@ -72,16 +79,26 @@ def main() -> None:
     """Times both and writes the records."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lanes", type=int, default=1000)
-    parser.add_argument("--peers", type=int, default=10, help="problems that SciPy solves")
+    parser.add_argument(
+        "--peers", type=int, default=10, help="problems that SciPy solves"
+    )
     arguments = parser.parse_args()
     jax.config.update("jax_num_cpu_devices", os.cpu_count())
     problems = [make_problem(seed * len(NASTY), 3) for seed in range(arguments.lanes)]
     batch = jax.tree.map(lambda *leaves: np.stack(leaves), *problems)
-    batch = jax.tree.map(lambda leaf: jnp.asarray(leaf, bool if leaf.dtype == bool else jnp.float32), batch)
+    batch = jax.tree.map(
+        lambda leaf: jnp.asarray(leaf, bool if leaf.dtype == bool else jnp.float32),
+        batch,
+    )
     ours, compile_seconds = time_ours(batch)
     theirs = time_scipy(problems[: arguments.peers])
-    rates, peer_rates = [arguments.lanes / seconds for seconds in ours], [1 / seconds for seconds in theirs]
-    print(f"ours: {np.median(rates):.0f} solves/s on {jax.device_count()} devices, compiled in {compile_seconds:.1f} s")
+    rates, peer_rates = (
+        [arguments.lanes / seconds for seconds in ours],
+        [1 / seconds for seconds in theirs],
+    )
+    print(
+        f"ours: {np.median(rates):.0f} solves/s on {jax.device_count()} devices, compiled in {compile_seconds:.1f} s"
+    )
     print(
         f"SciPy trust-constr: {np.median(theirs):.3f} s a solve (median of {len(theirs)}), {np.median(peer_rates):.1f} solves/s"
     )

@@ -38,7 +38,9 @@ try:
     from benchmarks.speed.peers.point_mass import PointMass
     from benchmarks.speed.peers.self_paced import Curriculum, SelfPacedTeacher
 except ModuleNotFoundError as missing:
-    raise SystemExit(f"the speed comparison needs {missing.name}: pip install 'spjax[bench]'") from None
+    raise SystemExit(
+        f"the speed comparison needs {missing.name}: pip install 'spjax[bench]'"
+    ) from None
 
 RESULTS = Path(__file__).parents[1] / "results"
 FIRST_UPDATE = 5  # K_offset: the iteration, counted from 0, after which the teacher moves for the first time
@@ -69,16 +71,22 @@ def run_peer(name: str, iterations: int, seed: int) -> PeerTiming:
         agent_seconds.append(learned - began)
         teacher_seconds.append(time.perf_counter() - learned)
     total = time.perf_counter() - start
-    return PeerTiming(seed, tuple(agent_seconds), tuple(teacher_seconds), total, tuple(mean_returns))
+    return PeerTiming(
+        seed, tuple(agent_seconds), tuple(teacher_seconds), total, tuple(mean_returns)
+    )
 
 
 def run_ours(name: str, iterations: int, num_seeds: int) -> tuple[float, float]:
     """Trains a sweep of ``spjax`` and returns its wall seconds, everything included, and of these the compile seconds."""
     config = dataclasses.replace(
-        spjax.preset("point-mass-3d", agent=name), seeds=tuple(range(1, num_seeds + 1)), num_iterations=iterations
+        spjax.preset("point-mass-3d", agent=name),
+        seeds=tuple(range(1, num_seeds + 1)),
+        num_iterations=iterations,
     )
     with tempfile.TemporaryDirectory() as folder:
-        summary = load_run(spjax.train(config, Path(folder) / "run", progress=False)).summary
+        summary = load_run(
+            spjax.train(config, Path(folder) / "run", progress=False)
+        ).summary
     assert summary is not None
     return summary.wall_seconds, summary.compile_seconds
 
@@ -102,7 +110,9 @@ def main(
     """
     ran = iterations if peer_iterations is None else peer_iterations
     if not 1 <= ran <= iterations:
-        raise SystemExit(f"--peer-iterations must be from 1 to --iterations = {iterations}, got {ran}")
+        raise SystemExit(
+            f"--peer-iterations must be from 1 to --iterations = {iterations}, got {ran}"
+        )
     timings = []
     for seed in seeds:
         timings.append(run_peer(agent, ran, seed))
@@ -113,14 +123,24 @@ def main(
     ours = wall / sweep
     ratio = statistics.fmean(peer) / ours
     peer_metric, agent_metric, ratio_metric = metric_names(ran, iterations)
-    print(f"{peer_metric} {statistics.fmean(peer):.1f}; ours {wall:.1f} s for {sweep} seeds, {ours:.2f} s a seed")
+    print(
+        f"{peer_metric} {statistics.fmean(peer):.1f}; ours {wall:.1f} s for {sweep} seeds, {ours:.2f} s a seed"
+    )
     print(f"spjax is {ratio:.0f} times faster a seed")
     write_records(
         RESULTS / f"peer-{agent}.json",
         [
             _record(agent, peer_metric, seeds, peer, ran),
             _record(agent, agent_metric, seeds, agent_alone, ran),
-            _record(agent, "spjax: wall seconds a seed", [sweep], [ours], iterations, wall, compile_seconds),
+            _record(
+                agent,
+                "spjax: wall seconds a seed",
+                [sweep],
+                [ours],
+                iterations,
+                wall,
+                compile_seconds,
+            ),
             _record(agent, ratio_metric, [sweep], [ratio], iterations),
         ],
     )
@@ -152,7 +172,9 @@ def _record(
     )
 
 
-def _update_teacher(teacher: SelfPacedTeacher, curriculum: Curriculum, peer: Peer, agent: BaseAlgorithm) -> None:
+def _update_teacher(
+    teacher: SelfPacedTeacher, curriculum: Curriculum, peer: Peer, agent: BaseAlgorithm
+) -> None:
     """Moves the teacher with all episodes since its last update, which are then forgotten."""
     first_observations, contexts, _ = zip(*curriculum.episodes, strict=True)
     values = peer.values_of(agent, np.stack(first_observations))

@@ -44,11 +44,16 @@ def main(
         runs, compile_seconds = {"C batch": _bare(size, steps)}, {}
         for engine in engines:
             if engine == "mjx" and size > MJX_ON_CPU and jax.default_backend() == "cpu":
-                print(f"{engine:8} {size:5} instances: not on CPU, where MJX can come to a standstill", flush=True)
+                print(
+                    f"{engine:8} {size:5} instances: not on CPU, where MJX can come to a standstill",
+                    flush=True,
+                )
             else:
                 runs[engine], compile_seconds[engine] = _compiled(engine, size, steps)
         for engine, seconds in _by_turns(runs).items():
-            records.append(_record(engine, size, steps, seconds, compile_seconds.get(engine)))
+            records.append(
+                _record(engine, size, steps, seconds, compile_seconds.get(engine))
+            )
         write_records(results, records)
 
 
@@ -76,7 +81,10 @@ def _compiled(engine: str, size: int, steps: int) -> tuple[Run, float]:
     physics = make(scenes.SCENE, engine)
     states = thrown_balls(physics, jax.random.key(0), size)
     start = time.perf_counter()
-    jitted = jax.jit(lambda states: rollout(physics, states, steps), compiler_options=physics.compiler_options)
+    jitted = jax.jit(
+        lambda states: rollout(physics, states, steps),
+        compiler_options=physics.compiler_options,
+    )
     compiled = jitted.lower(states).compile()
     return lambda: jax.block_until_ready(compiled(states)), time.perf_counter() - start
 
@@ -94,9 +102,18 @@ def _by_turns(runs: Mapping[str, Run]) -> dict[str, list[float]]:
     return seconds
 
 
-def _record(engine: str, size: int, steps: int, seconds: list[float], compile_seconds: float | None) -> Record:
+def _record(
+    engine: str,
+    size: int,
+    steps: int,
+    seconds: list[float],
+    compile_seconds: float | None,
+) -> Record:
     rates = [size * steps / value for value in seconds]
-    print(f"{engine:8} {size:5} instances: {np.median(rates):8.0f} control steps/s", flush=True)
+    print(
+        f"{engine:8} {size:5} instances: {np.median(rates):8.0f} control steps/s",
+        flush=True,
+    )
     return measured_here(
         experiment="physics",
         env="arm-and-ball",

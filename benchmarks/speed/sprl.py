@@ -31,7 +31,16 @@ from spjax.training.experiment import RunState
 from spjax.training.lanes import Calls
 
 RESULTS = pathlib.Path(__file__).parents[1] / "results" / "sprl-speed.json"
-STARTS = (20, 60, 100, 130, 160, 200, 260, 320)  # iterations trained before; alpha is 0 up to 140
+STARTS = (
+    20,
+    60,
+    100,
+    130,
+    160,
+    200,
+    260,
+    320,
+)  # iterations trained before; alpha is 0 up to 140
 ITERATIONS = 5  # of ours and of the peer in a turn; with tight tolerances, which may take seconds, one
 SOLVERS = {"default": peer.solve_dual, "tight": peer.solve_tightly}
 
@@ -52,17 +61,23 @@ class Runs:
         experiment = config.experiment(config.lanes()[0])
         self.count, layout = count, Calls(count)
         seeds = layout.to_devices(np.arange(count, dtype=np.uint32))
-        init = layout.compile(lambda seed: experiment.init(jax.random.key(seed)), (seeds,))
+        init = layout.compile(
+            lambda seed: experiment.init(jax.random.key(seed)), (seeds,)
+        )
         self.states = init(seeds)
 
         def iterations(state: RunState, count: jax.Array) -> RunState:
-            return jax.lax.fori_loop(0, count, lambda _, state: experiment.step(state)[0], state)
+            return jax.lax.fori_loop(
+                0, count, lambda _, state: experiment.step(state)[0], state
+            )
 
         self._iterations = layout.compile(iterations, (self.states,), jnp.int32(0))
 
     def train(self, num_iterations: int) -> None:
         """Goes on for some iterations."""
-        self.states = jax.block_until_ready(self._iterations(self.states, jnp.int32(num_iterations)))
+        self.states = jax.block_until_ready(
+            self._iterations(self.states, jnp.int32(num_iterations))
+        )
 
     def peer_state(self, run: int) -> peer.State:
         """Returns one run as the peer holds it."""
@@ -75,8 +90,11 @@ def as_peer_state(state: RunState) -> peer.State:
     learner, contexts = jax.tree.map(lambda leaf: np.asarray(leaf, float), ours)
     iteration, buffer = int(state.iteration), learner.buffer
     batches = [
-        peer.Batch(buffer.contexts[i], buffer.thetas[i], buffer.features[i], buffer.rewards[i])
-        for i in (np.arange(peer.BUFFER_SIZE) + iteration) % peer.BUFFER_SIZE  # the oldest first
+        peer.Batch(
+            buffer.contexts[i], buffer.thetas[i], buffer.features[i], buffer.rewards[i]
+        )
+        for i in (np.arange(peer.BUFFER_SIZE) + iteration)
+        % peer.BUFFER_SIZE  # the oldest first
     ]
     return peer.State(
         gain=learner.policy.gain,
@@ -92,15 +110,23 @@ def measure(runs: Runs, turns: int) -> Timing:
     """Times both by turns; our runs go on from turn to turn, the peer takes over another one each time."""
     timing = Timing([], [], [])
     for turn in range(turns):
-        for solver, milliseconds, count in (("default", timing.default, ITERATIONS), ("tight", timing.tight, 1)):
-            state, generator = runs.peer_state(turn % runs.count), np.random.default_rng(turn)
+        for solver, milliseconds, count in (
+            ("default", timing.default, ITERATIONS),
+            ("tight", timing.tight, 1),
+        ):
+            state, generator = (
+                runs.peer_state(turn % runs.count),
+                np.random.default_rng(turn),
+            )
             began = time.perf_counter()
             for _ in range(count):
                 peer.iterate(state, generator, SOLVERS[solver])
             milliseconds.append(1e3 * (time.perf_counter() - began) / count)
         began = time.perf_counter()
         runs.train(ITERATIONS)
-        timing.ours.append(1e3 * (time.perf_counter() - began) / ITERATIONS / runs.count)
+        timing.ours.append(
+            1e3 * (time.perf_counter() - began) / ITERATIONS / runs.count
+        )
     return timing
 
 
@@ -109,7 +135,9 @@ def weight_errors(state: peer.State) -> dict[str, tuple[float, float]]:
     errors: dict[str, tuple[float, float]] = {}
     for name, solve in SOLVERS.items():
 
-        def compared(*problem: Any, name: str = name, solve: peer.Solve = solve) -> peer.Dual:
+        def compared(
+            *problem: Any, name: str = name, solve: peer.Solve = solve
+        ) -> peer.Dual:
             theirs, exact = solve(*problem), _exact_weights(*problem)
             pairs = zip((theirs.policy, theirs.context), exact, strict=True)
             policy, contexts = (float(np.abs(a - b).max() / b.max()) for a, b in pairs)
@@ -121,13 +149,17 @@ def weight_errors(state: peer.State) -> dict[str, tuple[float, float]]:
 
 
 def _exact_weights(rewards: Any, features: Any, log_ratios: Any, alpha: float) -> Any:
-    problem = DualProblem(rewards, features, log_ratios, None, alpha, peer.MAX_KL, peer.RIDGE)
+    problem = DualProblem(
+        rewards, features, log_ratios, None, alpha, peer.MAX_KL, peer.RIDGE
+    )
     return problem.weights(minimise_by_scipy(problem).exact)
 
 
 def main() -> None:
     """Trains, measures and writes the records."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=40, help="of ours, in one program")
     parser.add_argument("--turns", type=int, default=5)
     arguments = parser.parse_args()
@@ -140,8 +172,14 @@ def main() -> None:
         timing = measure(runs, arguments.turns)
         done = start + ITERATIONS * arguments.turns
         errors = weight_errors(runs.peer_state(0))
-        records.append(_record(start, "spjax: ms an iteration and run", timing.ours, compile_seconds))
-        print(f"from iteration {start}: ours {statistics.median(timing.ours):.2f} ms an iteration and run")
+        records.append(
+            _record(
+                start, "spjax: ms an iteration and run", timing.ours, compile_seconds
+            )
+        )
+        print(
+            f"from iteration {start}: ours {statistics.median(timing.ours):.2f} ms an iteration and run"
+        )
         for solver, theirs in (("default", timing.default), ("tight", timing.tight)):
             ratios = [a / b for a, b in zip(theirs, timing.ours, strict=True)]
             print(
@@ -154,11 +192,17 @@ def main() -> None:
                 ("ratio a run", ratios),
                 ("error of the weights of policy and contexts", list(errors[solver])),
             ):
-                records.append(_record(start, f"SciPy, {solver}: {metric}", values, compile_seconds))
+                records.append(
+                    _record(
+                        start, f"SciPy, {solver}: {metric}", values, compile_seconds
+                    )
+                )
     write_records(RESULTS, records)
 
 
-def _record(start: int, metric: str, values: list[float], compile_seconds: float) -> Record:
+def _record(
+    start: int, metric: str, values: list[float], compile_seconds: float
+) -> Record:
     return measured_here(
         experiment=f"sprl-speed/from-{start}",
         env="gate-precision",

@@ -54,5 +54,12 @@ class A2C(OnPolicy):
 
         value, gradient = jax.value_and_grad(loss)(state.params)
         direction, optimiser = RMSPROP.update(gradient, state.optimiser)
-        params = jax.tree.map(lambda p, d: p - self.learning_rate * d, state.params, direction)
-        return A2CState(params=params, optimiser=optimiser), world, episodes, A2CMetrics(value)
+        params = jax.tree.map(
+            lambda p, d: p - self.learning_rate * d, state.params, direction
+        )
+        return (
+            A2CState(params=params, optimiser=optimiser),
+            world,
+            episodes,
+            A2CMetrics(value),
+        )

@@ -15,8 +15,12 @@ from spjax.settings import setting
 class LogNormal(Parametric):
     """Independent contexts whose logarithms are normal."""
 
-    median: Float[Array, " dim"] = setting(above=0, unit="context units", help="of each context")
-    spread: Float[Array, " dim"] = setting(above=0, unit="1", help="std of the logarithm")
+    median: Float[Array, " dim"] = setting(
+        above=0, unit="context units", help="of each context"
+    )
+    spread: Float[Array, " dim"] = setting(
+        above=0, unit="1", help="std of the logarithm"
+    )
 
     def sample(self, key, space=None):
         """Returns one draw, moved to the nearest bound where it lies outside."""

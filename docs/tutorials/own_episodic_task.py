@@ -17,7 +17,9 @@ class Throw(EpisodicTask):
 
     gravity: float = setting(9.81, above=0, unit="m/s^2", help="pulls the ball down")
 
-    context_space = ContextSpace(("distance", "height"), ("m", "m"), (0.5, 0.0), (5.0, 3.0))
+    context_space = ContextSpace(
+        ("distance", "height"), ("m", "m"), (0.5, 0.0), (5.0, 3.0)
+    )
     initial = property(lambda self: Gaussian.from_std((1.0, 0.5), (0.3, 0.3)))
     target = property(lambda self: Gaussian.from_std((4.0, 2.5), (0.1, 0.1)))
     parameter_lower = (0.0, 0.0)
@@ -35,7 +37,9 @@ class Throw(EpisodicTask):
 
     def states(self, key, theta, context):
         """Returns the states of the same rollout, for pictures and films."""
-        return whole_rollout(self.path(theta), self.rollout(key, theta, context), context)
+        return whole_rollout(
+            self.path(theta), self.rollout(key, theta, context), context
+        )
 
     def path(self, theta):
         """Returns where the ball is [m] after 0, 1, ... control steps."""

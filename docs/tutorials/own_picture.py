@@ -25,8 +25,15 @@ class TrainingAndTarget(Picture):
         target = run.evaluation_curves("success_rate", lanes)
         for number, seed in enumerate(run.seeds(lanes)):
             color = f"C{number}"
-            axes.plot(target.iterations, target.values[number], color=color, label=f"seed {seed}")
-            axes.plot(training.iterations, training.values[number], color=color, linestyle=":")
+            axes.plot(
+                target.iterations,
+                target.values[number],
+                color=color,
+                label=f"seed {seed}",
+            )
+            axes.plot(
+                training.iterations, training.values[number], color=color, linestyle=":"
+            )
 
         axes.set(xlabel="iteration", ylim=(-0.02, 1.02))
         axes.set_ylabel("success rate: target (solid), training (dotted)")

@@ -18,7 +18,9 @@ class Pendulum(Env):
 
     gravity: float = setting(9.81, least=0, unit="m/s^2", help="pulls the mass down")
 
-    context_space = ContextSpace(("mass", "length"), ("kg", "m"), (0.1, 0.2), (2.0, 2.0))
+    context_space = ContextSpace(
+        ("mass", "length"), ("kg", "m"), (0.1, 0.2), (2.0, 2.0)
+    )
     initial = property(lambda self: Gaussian.from_std((0.3, 0.5), (0.1, 0.1)))
     target = property(lambda self: Gaussian.from_std((1.0, 1.0), (0.05, 0.05)))
     observation_size = 5
@@ -36,7 +38,9 @@ class Pendulum(Env):
         """Returns the state one control period later: one step of semi-implicit Euler."""
         (angle, velocity), (mass, length) = state.physics, state.context
         lift = action[0] / (mass * length**2)
-        velocity += self.control_period * (lift + self.gravity / length * jnp.sin(angle))
+        velocity += self.control_period * (
+            lift + self.gravity / length * jnp.sin(angle)
+        )
         angle += self.control_period * velocity
         return dataclasses.replace(
             state,
@@ -55,4 +59,6 @@ class Pendulum(Env):
 def observe(physics, context):
     """Returns cosine and sine of the angle, the velocity, and the context."""
     angle, velocity = physics
-    return jnp.concatenate([jnp.stack([jnp.cos(angle), jnp.sin(angle), velocity]), context])
+    return jnp.concatenate(
+        [jnp.stack([jnp.cos(angle), jnp.sin(angle), velocity]), context]
+    )

@@ -30,7 +30,9 @@ class LinearMetrics:
 class Linear(Teacher):
     """Interpolates mean and spread in equal steps."""
 
-    num_updates: int = setting(100, least=1, unit="iterations", help="until the target is reached")
+    num_updates: int = setting(
+        100, least=1, unit="iterations", help="until the target is reached"
+    )
 
     def init(self, key, space):
         """Returns the state before any episode."""

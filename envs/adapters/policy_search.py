@@ -40,11 +40,17 @@ class PolicySearch(EpisodicTask):
     """A step-based task, of which the whole policy is searched for."""
 
     of: Env = setting(PointMass(), help="the step-based task")
-    hidden: int = setting(21, static=True, least=1, unit="units", help="of the network, tanh")
-    output: Literal["linear", "tanh"] = setting(
-        "linear", static=True, help="tanh spans the bounds of the action; linear is clipped to them"
+    hidden: int = setting(
+        21, static=True, least=1, unit="units", help="of the network, tanh"
     )
-    discount: float = setting(0.95, above=0, most=1, help="of the rewards, a control step; 1 sums them")
+    output: Literal["linear", "tanh"] = setting(
+        "linear",
+        static=True,
+        help="tanh spans the bounds of the action; linear is clipped to them",
+    )
+    discount: float = setting(
+        0.95, above=0, most=1, help="of the rewards, a control step; 1 sums them"
+    )
 
     @property
     def name(self) -> str:
@@ -135,7 +141,9 @@ class PolicySearch(EpisodicTask):
         return self.of.mark(context)
 
     def act(
-        self, theta: Float[Array, " parameter"], observation: Float[Array, " observation"]
+        self,
+        theta: Float[Array, " parameter"],
+        observation: Float[Array, " observation"],
     ) -> Float[Array, " action"]:
         """Returns the network's action; "linear" ones may lie outside the bounds, to which the task clips them."""
         inputs = self.hidden * observation.size
@@ -143,15 +151,32 @@ class PolicySearch(EpisodicTask):
         output = theta[inputs:].reshape(-1, self.hidden) @ activations
         if self.output == "linear":
             return output
-        lower, upper = jnp.asarray(self.of.action_lower), jnp.asarray(self.of.action_upper)
+        lower, upper = (
+            jnp.asarray(self.of.action_lower),
+            jnp.asarray(self.of.action_upper),
+        )
         return (lower + upper) / 2 + (upper - lower) / 2 * jnp.tanh(output)
 
-    def rollout(self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]) -> Outcome:
+    def rollout(
+        self,
+        key: Array,
+        theta: Float[Array, " parameter"],
+        context: Float[Array, " dim"],
+    ) -> Outcome:
         """Returns the discounted return of one episode, its length and whether it ended in success."""
         episode, _ = self._run(key, theta, context)
-        return Outcome(reward=episode.total, success=episode.state.success, length=episode.state.time_step)
+        return Outcome(
+            reward=episode.total,
+            success=episode.state.success,
+            length=episode.state.time_step,
+        )
 
-    def states(self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]) -> EnvState:
+    def states(
+        self,
+        key: Array,
+        theta: Float[Array, " parameter"],
+        context: Float[Array, " dim"],
+    ) -> EnvState:
         """Returns the states after 0, 1, ... horizon control steps; after the end the last one."""
         _, states = self._run(key, theta, context)
         return states
@@ -161,27 +186,40 @@ class PolicySearch(EpisodicTask):
         return self.of.trace(state)
 
     def _run(
-        self, key: Array, theta: Float[Array, " parameter"], context: Float[Array, " dim"]
+        self,
+        key: Array,
+        theta: Float[Array, " parameter"],
+        context: Float[Array, " dim"],
     ) -> tuple[_Episode, EnvState]:
         """Returns the episode at its end, and its states."""
         env = self.of
         key_reset, key_steps = jax.random.split(key)
         start = env.reset(key_reset, context)
 
-        def control_step(episode: _Episode, time: Int[Array, ""]) -> tuple[_Episode, EnvState]:
+        def control_step(
+            episode: _Episode, time: Int[Array, ""]
+        ) -> tuple[_Episode, EnvState]:
             action = self.act(theta, episode.state.observation)
             state = env.step(jax.random.fold_in(key_steps, time), episode.state, action)
-            failed = ~(jnp.isfinite(state.reward) & jnp.isfinite(state.observation).all())
+            failed = ~(
+                jnp.isfinite(state.reward) & jnp.isfinite(state.observation).all()
+            )
             discount = self.discount ** time.astype(state.reward.dtype)
             total = episode.total + jnp.where(failed, 0.0, discount * state.reward)
-            state = jax.tree.map(lambda new, old: jnp.where(failed, old, new), state, episode.state)
+            state = jax.tree.map(
+                lambda new, old: jnp.where(failed, old, new), state, episode.state
+            )
             after = _Episode(state, total, state.terminated | state.truncated | failed)
-            episode = jax.tree.map(lambda new, old: jnp.where(episode.ended, old, new), after, episode)
+            episode = jax.tree.map(
+                lambda new, old: jnp.where(episode.ended, old, new), after, episode
+            )
             return episode, episode.state
 
         blank = _Episode(start, jnp.zeros_like(start.reward), jnp.asarray(False))
         episode, later = lax.scan(control_step, blank, jnp.arange(env.horizon))
-        return episode, jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, later)
+        return episode, jax.tree.map(
+            lambda first, rest: jnp.concatenate([first[None], rest]), start, later
+        )
 
 
 def _redrawn(distribution: ContextDistribution) -> ContextDistribution:

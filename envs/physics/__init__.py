@@ -29,13 +29,17 @@ def make(scene: Scene, engine: str | None = None) -> Physics:
     Raises:
         ValueError: no such engine, it cannot run here, or a fault of the scene.
     """
-    return _make(scene, engine or ("native" if jax.default_backend() == "cpu" else "mjx"))
+    return _make(
+        scene, engine or ("native" if jax.default_backend() == "cpu" else "mjx")
+    )
 
 
 @functools.cache
 def _make(scene: Scene, engine: str) -> Physics:
     if engine not in ENGINES:
-        raise ValueError(f"unknown physics engine {engine!r}; known: {', '.join(ENGINES)}")
+        raise ValueError(
+            f"unknown physics engine {engine!r}; known: {', '.join(ENGINES)}"
+        )
     if engine == "native":
         from spjax.envs.physics.native import Native
 

@@ -28,10 +28,16 @@ class PhysicsState:
     qpos: Float[Array, " nq"]  # m, rad, quaternions
     qvel: Float[Array, " nv"]  # m/s, rad/s
     act: Float[Array, " na"]
-    warmstart: Float[Array, " nv"]  # the last acceleration, where the constraint solver starts
-    fields: tuple[Float[Array, "object width"], ...]  # the values of this instance, as the scene lists them
+    warmstart: Float[
+        Array, " nv"
+    ]  # the last acceleration, where the constraint solver starts
+    fields: tuple[
+        Float[Array, "object width"], ...
+    ]  # the values of this instance, as the scene lists them
     contacts: Bool[Array, " contact"]  # which of the scene's contacts ended the motion
-    failed: Bool[Array, ""]  # a non-finite number or a warning of the simulator ended the motion
+    failed: Bool[
+        Array, ""
+    ]  # a non-finite number or a warning of the simulator ended the motion
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -72,10 +78,17 @@ class Physics(abc.ABC):
         defaults = self.compiled.field_values()
         state = PhysicsState(
             qpos=jnp.asarray(qpos),
-            qvel=jnp.zeros(model.nv, qpos.dtype) if qvel is None else jnp.asarray(qvel, qpos.dtype),
-            act=jnp.zeros(model.na, qpos.dtype) if act is None else jnp.asarray(act, qpos.dtype),
+            qvel=jnp.zeros(model.nv, qpos.dtype)
+            if qvel is None
+            else jnp.asarray(qvel, qpos.dtype),
+            act=jnp.zeros(model.na, qpos.dtype)
+            if act is None
+            else jnp.asarray(act, qpos.dtype),
             warmstart=jnp.zeros(model.nv, qpos.dtype),
-            fields=tuple(jnp.asarray(value, qpos.dtype) for value in (defaults if fields is None else fields)),
+            fields=tuple(
+                jnp.asarray(value, qpos.dtype)
+                for value in (defaults if fields is None else fields)
+            ),
             contacts=jnp.zeros(len(self.compiled.scene.contacts), bool),
             failed=jnp.asarray(False),
         )
@@ -83,8 +96,12 @@ class Physics(abc.ABC):
         _check_shape("qvel", state.qvel, (model.nv,))
         _check_shape("act", state.act, (model.na,))
         if len(state.fields) != len(defaults):
-            raise ValueError(f"the scene has {len(defaults)} fields, got values for {len(state.fields)}")
-        for field, value, default in zip(self.compiled.scene.fields, state.fields, defaults, strict=True):
+            raise ValueError(
+                f"the scene has {len(defaults)} fields, got values for {len(state.fields)}"
+            )
+        for field, value, default in zip(
+            self.compiled.scene.fields, state.fields, defaults, strict=True
+        ):
             _check_shape(field.name, value, default.shape)
         return state
 
@@ -104,7 +121,9 @@ class Physics(abc.ABC):
         _check_shape("control", control, (self.compiled.model.nu,))
         ended = state.failed | state.contacts.any()
         before = jnp.concatenate([state.qpos, state.qvel, state.act, state.warmstart])
-        after, contacts, failed = self._advance(before, control.astype(before.dtype), state.fields, ended)
+        after, contacts, failed = self._advance(
+            before, control.astype(before.dtype), state.fields, ended
+        )
         core = jnp.where(ended | failed, before, after)
         qpos, qvel, act, warmstart = jnp.split(core, np.cumsum(self._sizes())[:-1])
         return dataclasses.replace(
@@ -117,7 +136,9 @@ class Physics(abc.ABC):
             failed=state.failed | (failed & ~ended),
         )
 
-    def body_pose(self, state: PhysicsState, name: str) -> tuple[Float[Array, "3"], Float[Array, "3 3"]]:
+    def body_pose(
+        self, state: PhysicsState, name: str
+    ) -> tuple[Float[Array, "3"], Float[Array, "3 3"]]:
         """Returns position [m] and rotation matrix (columns: the body's axes) of a body in this very state.
 
         Raises:
@@ -128,11 +149,15 @@ class Physics(abc.ABC):
             body = model.body(name).id
         except KeyError as error:
             known = ", ".join(model.body(i).name for i in range(model.nbody))
-            raise ValueError(f"the MJCF has no body {name!r}; it has {known}") from error
+            raise ValueError(
+                f"the MJCF has no body {name!r}; it has {known}"
+            ) from error
         dtype = state.qpos.dtype
         mocap = {
             name: jnp.asarray(value, dtype)
-            for name, value in zip(("mocap_pos", "mocap_quat"), self.compiled.mocap_poses(), strict=True)
+            for name, value in zip(
+                ("mocap_pos", "mocap_quat"), self.compiled.mocap_poses(), strict=True
+            )
         }
         for field, rows, is_state, value in self.compiled.split_fields(state.fields):
             if is_state:

@@ -23,12 +23,16 @@ def body_frame(
     """Returns position [m] and unit quaternion of a body in the world."""
     if body == 0:
         return jnp.zeros(3, qpos.dtype), jnp.asarray([1.0, 0.0, 0.0, 0.0], qpos.dtype)
-    parent = body_frame(model, int(model.body_parentid[body]), qpos, mocap_pos, mocap_quat)
+    parent = body_frame(
+        model, int(model.body_parentid[body]), qpos, mocap_pos, mocap_quat
+    )
     mocap = model.body_mocapid[body]
     if mocap >= 0:
         return mocap_pos[mocap], _unit(mocap_quat[mocap])
     frame = _placed(
-        parent, jnp.asarray(model.body_pos[body], qpos.dtype), jnp.asarray(model.body_quat[body], qpos.dtype)
+        parent,
+        jnp.asarray(model.body_pos[body], qpos.dtype),
+        jnp.asarray(model.body_quat[body], qpos.dtype),
     )
     first = model.body_jntadr[body]
     for joint in range(first, first + model.body_jntnum[body]):
@@ -38,16 +42,23 @@ def body_frame(
 
 def rotation_matrix(quaternion: Quaternion) -> Float[Array, "3 3"]:
     """Returns the matrix whose columns are the axes of the rotated frame."""
-    return jnp.stack([rotated(quaternion, axis) for axis in jnp.eye(3, dtype=quaternion.dtype)], axis=1)
+    return jnp.stack(
+        [rotated(quaternion, axis) for axis in jnp.eye(3, dtype=quaternion.dtype)],
+        axis=1,
+    )
 
 
 def rotated(quaternion: Quaternion, vector: Vector) -> Vector:
     """Returns the vector rotated by a unit quaternion."""
     w, axis = quaternion[0], quaternion[1:]
-    return vector + 2 * (w * jnp.cross(axis, vector) + jnp.cross(axis, jnp.cross(axis, vector)))
+    return vector + 2 * (
+        w * jnp.cross(axis, vector) + jnp.cross(axis, jnp.cross(axis, vector))
+    )
 
 
-def _moved(model: mujoco.MjModel, joint: int, frame: Frame, qpos: Float[Array, " nq"]) -> Frame:
+def _moved(
+    model: mujoco.MjModel, joint: int, frame: Frame, qpos: Float[Array, " nq"]
+) -> Frame:
     """Returns the body's frame after one of its joints has moved."""
     kind, address = model.jnt_type[joint], model.jnt_qposadr[joint]
     if kind == mujoco.mjtJoint.mjJNT_FREE:
@@ -55,7 +66,9 @@ def _moved(model: mujoco.MjModel, joint: int, frame: Frame, qpos: Float[Array, "
     position, quaternion = frame
     axis = jnp.asarray(model.jnt_axis[joint], qpos.dtype)
     if kind == mujoco.mjtJoint.mjJNT_SLIDE:
-        return position + rotated(quaternion, axis) * (qpos[address] - model.qpos0[address]), quaternion
+        return position + rotated(quaternion, axis) * (
+            qpos[address] - model.qpos0[address]
+        ), quaternion
     if kind == mujoco.mjtJoint.mjJNT_BALL:
         turn = _unit(qpos[address : address + 4])
     else:
@@ -72,7 +85,9 @@ def _placed(parent: Frame, position: Vector, quaternion: Quaternion) -> Frame:
 
 def _product(p: Quaternion, q: Quaternion) -> Quaternion:
     scalar = p[0] * q[0] - (p[1:] * q[1:]).sum()
-    return jnp.concatenate([scalar[None], p[0] * q[1:] + q[0] * p[1:] + jnp.cross(p[1:], q[1:])])
+    return jnp.concatenate(
+        [scalar[None], p[0] * q[1:] + q[0] * p[1:] + jnp.cross(p[1:], q[1:])]
+    )
 
 
 def _unit(quaternion: Quaternion) -> Quaternion:

@@ -16,7 +16,9 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from spjax.envs.physics.base import LIMIT, Advanced, Physics
 
-with contextlib.redirect_stdout(io.StringIO()):  # it tells every user that Warp is not installed
+with contextlib.redirect_stdout(
+    io.StringIO()
+):  # it tells every user that Warp is not installed
     from mujoco import mjx
 
 WARP_CONTACTS = 2**17  # Warp reserves room for the contacts of all instances together
@@ -29,7 +31,9 @@ class Mjx(Physics):
 
     implementation: str  # "jax" or "warp"
     model: PyTree = dataclasses.field(init=False)
-    blank: PyTree = dataclasses.field(init=False)  # the MJX data that states are put into
+    blank: PyTree = dataclasses.field(
+        init=False
+    )  # the MJX data that states are put into
 
     def __post_init__(self) -> None:
         sizes = {}
@@ -39,9 +43,13 @@ class Mjx(Physics):
         try:
             with jax.ensure_compile_time_eval():
                 model = mjx.put_model(self.compiled.model, impl=self.implementation)
-                blank = mjx.make_data(self.compiled.model, impl=self.implementation, **sizes)
+                blank = mjx.make_data(
+                    self.compiled.model, impl=self.implementation, **sizes
+                )
         except NotImplementedError as error:
-            raise ValueError(f"MJX cannot run this scene: {' '.join(str(error).split())}") from error
+            raise ValueError(
+                f"MJX cannot run this scene: {' '.join(str(error).split())}"
+            ) from error
         # On no device: the engine outlives a change of devices and of precision.
         object.__setattr__(self, "model", jax.tree.map(np.asarray, model))
         object.__setattr__(self, "blank", jax.tree.map(np.asarray, blank))
@@ -52,12 +60,20 @@ class Mjx(Physics):
 
         Arms of seven joints become a thousand times slower that way (reported as jax-ml/jax, number 33761).
         """
-        return {"xla_cpu_use_fusion_emitters": False} if jax.default_backend() == "cpu" else {}
+        return (
+            {"xla_cpu_use_fusion_emitters": False}
+            if jax.default_backend() == "cpu"
+            else {}
+        )
 
     def _check_warp(self) -> None:
         if importlib.util.find_spec("warp") is None:
-            raise ValueError("the physics engine 'warp' needs warp-lang: pip install 'mujoco-mjx[warp]'")
-        for name, _, is_state, _ in self.compiled.split_fields(self.compiled.field_values()):
+            raise ValueError(
+                "the physics engine 'warp' needs warp-lang: pip install 'mujoco-mjx[warp]'"
+            )
+        for name, _, is_state, _ in self.compiled.split_fields(
+            self.compiled.field_values()
+        ):
             if not is_state:
                 raise ValueError(
                     f"the physics engine 'warp' has no {name!r} of an instance's own; use 'mjx' or 'native'"
@@ -75,12 +91,16 @@ class Mjx(Physics):
             if is_state:
                 data = data.replace(**{name: getattr(data, name).at[rows].set(value)})
             else:
-                model = model.replace(**{name: getattr(model, name).at[rows].set(value)})
+                model = model.replace(
+                    **{name: getattr(model, name).at[rows].set(value)}
+                )
         data = data.replace(ctrl=control)
         names = ("qpos", "qvel", "act", "qacc_warmstart")
         ends = np.cumsum(self._sizes())[:-1]
 
-        def substep(carry: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
+        def substep(
+            carry: tuple[Array, Array], _: None
+        ) -> tuple[tuple[Array, Array], None]:
             core, contacts = carry
             parts = dict(zip(names, jnp.split(core, ends), strict=True))
             after = mjx.step(model, data.replace(**parts))
@@ -88,8 +108,13 @@ class Mjx(Physics):
             moved = jnp.concatenate([getattr(after, name) for name in names])
             still = contacts.any()
             found = (touched[:, None] & self.compiled.groups).any(axis=0)
-            return (jnp.where(still, core, moved), jnp.where(still, contacts, found)), None
+            return (
+                jnp.where(still, core, moved),
+                jnp.where(still, contacts, found),
+            ), None
 
         none = jnp.zeros(len(self.compiled.scene.contacts), bool)
-        (core, contacts), _ = jax.lax.scan(substep, (core, none), length=self.compiled.scene.substeps)
+        (core, contacts), _ = jax.lax.scan(
+            substep, (core, none), length=self.compiled.scene.substeps
+        )
         return core, contacts, ~(jnp.abs(core) < LIMIT).all()

@@ -30,7 +30,9 @@ _CORE_BITS = int(
     | mujoco.mjtState.mjSTATE_WARMSTART
 )
 _WORTH_A_THREAD = 8  # instances; waking a thread for fewer takes longer than they do
-_PIECE = 2**16  # bytes; from 100 KiB on, JAX has the pool copy an argument and the callback waits for that
+_PIECE = (
+    2**16
+)  # bytes; from 100 KiB on, JAX has the pool copy an argument and the callback waits for that
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,12 +53,16 @@ class Native(Physics):
         ended: Bool[Array, ""],
     ) -> Advanced:
         flags = ended.astype(core.dtype)[None]
-        row = jnp.concatenate([core, control, *(value.reshape(-1) for value in fields), flags])
+        row = jnp.concatenate(
+            [core, control, *(value.reshape(-1) for value in fields), flags]
+        )
         out_row = self._advance_rows(row[None])[0]
         after, contacts, failed = jnp.split(out_row, [core.size, out_row.size - 1])
         return after, contacts > 0, failed[0] > 0
 
-    def _advance_rows(self, rows: Float[Array, "instance row"]) -> Float[Array, "instance out"]:
+    def _advance_rows(
+        self, rows: Float[Array, "instance row"]
+    ) -> Float[Array, "instance out"]:
         """Returns what `Pool.advance` does, in one callback whatever number of vmaps is around it."""
 
         @jax.custom_batching.custom_vmap
@@ -64,10 +70,16 @@ class Native(Physics):
             count, width = rows.shape
             height = max(1, _PIECE // (width * rows.dtype.itemsize))
             out = jax.ShapeDtypeStruct((count, self.pool.out_size), rows.dtype)
-            return jax.pure_callback(self.pool.advance, out, *jnp.split(rows, np.arange(height, count, height)))
+            return jax.pure_callback(
+                self.pool.advance,
+                out,
+                *jnp.split(rows, np.arange(height, count, height)),
+            )
 
         @called.def_vmap
-        def together(axis_size: int, in_batched: list[bool], rows: Array) -> tuple[Array, bool]:
+        def together(
+            axis_size: int, in_batched: list[bool], rows: Array
+        ) -> tuple[Array, bool]:
             flat = self._advance_rows(rows.reshape(-1, rows.shape[-1]))
             return flat.reshape(*rows.shape[:-1], -1), True
 
@@ -84,13 +96,19 @@ class Pool:
     def __init__(self, compiled: CompiledScene) -> None:
         self._compiled = compiled
         self._lock = threading.Lock()
-        self._idle: dict[tuple[int, int], list[Simulations]] = {}  # by instances and threads
+        self._idle: dict[
+            tuple[int, int], list[Simulations]
+        ] = {}  # by instances and threads
 
     @property
     def out_size(self) -> int:
         """Numbers that `advance` returns of an instance."""
         model = self._compiled.model
-        return mujoco.mj_stateSize(model, _CORE_BITS) + len(self._compiled.scene.contacts) + 1
+        return (
+            mujoco.mj_stateSize(model, _CORE_BITS)
+            + len(self._compiled.scene.contacts)
+            + 1
+        )
 
     def advance(self, *pieces: PyTree) -> Float[np.ndarray, "instance out"]:
         """Returns (core, contacts, failed) for pieces [instance, row] of the rows (core, control, fields, ended)."""
@@ -118,16 +136,24 @@ class Simulations:
         model, steps = compiled.model, compiled.scene.substeps
         self._compiled = compiled
         self._batch = mujoco.batch.Batch(model, count, num_threads)
-        self._inputs: list[tuple[np.ndarray, PyTree]] = [(self._batch.bind(name), ...) for name in (*_CORE, "ctrl")]
+        self._inputs: list[tuple[np.ndarray, PyTree]] = [
+            (self._batch.bind(name), ...) for name in (*_CORE, "ctrl")
+        ]
         for name, rows, is_state, _ in compiled.split_fields(compiled.rows):
-            self._inputs.append((self._batch.bind(name) if is_state else self._batch.expand(name), rows))
+            self._inputs.append(
+                (self._batch.bind(name) if is_state else self._batch.expand(name), rows)
+            )
         self._cores = np.empty((count, steps, mujoco.mj_stateSize(model, _CORE_BITS)))
         self._sensors = np.empty((count, steps, model.nsensordata))
 
-    def advance(self, rows: Float[np.ndarray, "instance row"]) -> Float[np.ndarray, "instance out"]:
+    def advance(
+        self, rows: Float[np.ndarray, "instance row"]
+    ) -> Float[np.ndarray, "instance out"]:
         """Returns (core, contacts, failed) one control step later; the old core where `ended` or failed."""
         size = self._cores.shape[-1]
-        out = np.zeros((len(rows), size + len(self._compiled.scene.contacts) + 1), rows.dtype)
+        out = np.zeros(
+            (len(rows), size + len(self._compiled.scene.contacts) + 1), rows.dtype
+        )
         out[:, :size] = rows[:, :size]
         going = rows[:, -1] == 0
         sound = np.isfinite(rows).all(axis=1)
@@ -151,14 +177,21 @@ class Simulations:
         self._batch.bind("time")[:] = 0
         self._batch.warning[:] = 0
 
-    def _run(self, ids: Int[np.ndarray, " some"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _run(
+        self, ids: Int[np.ndarray, " some"]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns core, contacts and failure of some instances after a control step."""
         all_of_them = ids.size == len(self._cores)
         cores, sensors = self._cores[: ids.size], self._sensors[: ids.size]
         record = {_CORE_BITS: cores, "sensordata": sensors}
         stopped = np.zeros(len(self._cores), bool)
         try:
-            self._batch.rollout(cores.shape[1], record=tuple(record), ids=None if all_of_them else ids, out=record)
+            self._batch.rollout(
+                cores.shape[1],
+                record=tuple(record),
+                ids=None if all_of_them else ids,
+                out=record,
+            )
         except mujoco.batch.SimulationError as error:
             stopped[error.ids] = True
         core = cores[:, -1].copy()
@@ -167,7 +200,11 @@ class Simulations:
         hits, first = _first_hits(found)
         core[hits] = cores[hits, first]
         contacts[hits] = found[hits, first] @ self._compiled.groups
-        failed = stopped[ids] | self._batch.warning[ids, :, 1].any(axis=1) | ~(np.abs(core) < LIMIT).all(axis=1)
+        failed = (
+            stopped[ids]
+            | self._batch.warning[ids, :, 1].any(axis=1)
+            | ~(np.abs(core) < LIMIT).all(axis=1)
+        )
         return core, contacts, failed
 
 

@@ -26,7 +26,9 @@ class Contact:
     """Contacts between two groups of geoms, by name; the first contact that a scene asks for ends the motion."""
 
     geoms: tuple[str, ...]
-    others: tuple[str, ...] = ()  # empty: all that can touch `geoms` and that no other contact of the scene asks for
+    others: tuple[
+        str, ...
+    ] = ()  # empty: all that can touch `geoms` and that no other contact of the scene asks for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +61,9 @@ class CompiledScene:
     model: mujoco.MjModel  # with a contact sensor for each pair of geoms
     columns: Int[np.ndarray, " pair"]  # of the sensor data
     groups: Bool[np.ndarray, "pair contact"]  # which pairs belong to which contact
-    rows: tuple[Int[np.ndarray, " object"], ...]  # of each field in the model's array of this name
+    rows: tuple[
+        Int[np.ndarray, " object"], ...
+    ]  # of each field in the model's array of this name
 
     @property
     def num_fields(self) -> int:
@@ -70,16 +74,25 @@ class CompiledScene:
         """Returns the fields' values in the MJCF."""
         data = mujoco.MjData(self.model)
         pairs = zip(self.scene.fields, self.rows, strict=True)
-        return tuple(getattr(data if _is_state(f.name) else self.model, f.name)[rows] for f, rows in pairs)
+        return tuple(
+            getattr(data if _is_state(f.name) else self.model, f.name)[rows]
+            for f, rows in pairs
+        )
 
-    def mocap_poses(self) -> tuple[Float[np.ndarray, "mocap 3"], Float[np.ndarray, "mocap 4"]]:
+    def mocap_poses(
+        self,
+    ) -> tuple[Float[np.ndarray, "mocap 3"], Float[np.ndarray, "mocap 4"]]:
         """Returns positions and quaternions of the mocap bodies in the MJCF."""
         data = mujoco.MjData(self.model)
         return data.mocap_pos, data.mocap_quat
 
-    def split_fields(self, values: Iterable) -> Iterator[tuple[str, Int[np.ndarray, " object"], bool, object]]:
+    def split_fields(
+        self, values: Iterable
+    ) -> Iterator[tuple[str, Int[np.ndarray, " object"], bool, object]]:
         """Yields name, rows, whether it is a field of the state (or else of the model), and value of each field."""
-        for field, rows, value in zip(self.scene.fields, self.rows, values, strict=True):
+        for field, rows, value in zip(
+            self.scene.fields, self.rows, values, strict=True
+        ):
             yield field.name, rows, _is_state(field.name), value
 
 
@@ -90,29 +103,45 @@ def compile_scene(scene: Scene) -> CompiledScene:
         ValueError: the MJCF does not compile, uses what only one engine can do, or lacks something that is asked for.
     """
     if scene.substeps < 1:
-        raise ValueError(f"a control step needs at least 1 substep, got {scene.substeps}")
+        raise ValueError(
+            f"a control step needs at least 1 substep, got {scene.substeps}"
+        )
     model = _compiled(scene.mjcf)
     _refuse_what_engines_do_differently(model)
     pairs = _contact_pairs(model, scene.contacts)
     if pairs:
         model = _compiled(scene.mjcf, lambda spec: _add_contact_sensors(spec, pairs))
     columns = [model.sensor(_sensor_name(pair)).adr[0] for pair in pairs]
-    groups = np.asarray([[index == group for group in range(len(scene.contacts))] for index in pairs.values()], bool)
+    groups = np.asarray(
+        [
+            [index == group for group in range(len(scene.contacts))]
+            for index in pairs.values()
+        ],
+        bool,
+    )
     rows = tuple(_field_rows(model, field) for field in scene.fields)
     _loosen_bounds(model, scene.fields, rows)
     return CompiledScene(
-        scene, model, np.asarray(columns, np.int32), groups.reshape(len(pairs), len(scene.contacts)), rows
+        scene,
+        model,
+        np.asarray(columns, np.int32),
+        groups.reshape(len(pairs), len(scene.contacts)),
+        rows,
     )
 
 
-def _compiled(mjcf: str, change: Callable[[mujoco.MjSpec], None] | None = None) -> mujoco.MjModel:
+def _compiled(
+    mjcf: str, change: Callable[[mujoco.MjSpec], None] | None = None
+) -> mujoco.MjModel:
     try:
         spec = mujoco.MjSpec.from_string(mjcf)
         if change:
             change(spec)
         return spec.compile()
     except ValueError as error:
-        raise ValueError(f"the MJCF does not compile: {' '.join(str(error).split())}") from error
+        raise ValueError(
+            f"the MJCF does not compile: {' '.join(str(error).split())}"
+        ) from error
 
 
 def _refuse_what_engines_do_differently(model: mujoco.MjModel) -> None:
@@ -129,31 +158,45 @@ def _refuse_what_engines_do_differently(model: mujoco.MjModel) -> None:
 Pair = tuple[str, str]
 
 
-def _contact_pairs(model: mujoco.MjModel, contacts: tuple[Contact, ...]) -> dict[Pair, int]:
+def _contact_pairs(
+    model: mujoco.MjModel, contacts: tuple[Contact, ...]
+) -> dict[Pair, int]:
     """Returns the contact that each pair of geoms belongs to; explicit ones come before "anything else".
 
     Raises:
         ValueError: an unknown geom, a pair that cannot touch or belongs to two contacts, or a contact without pairs.
     """
     pairs: dict[Pair, int] = {}
-    for index in sorted(range(len(contacts)), key=lambda index: not contacts[index].others):
+    for index in sorted(
+        range(len(contacts)), key=lambda index: not contacts[index].others
+    ):
         contact = contacts[index]
         others = contact.others or [model.geom(i).name for i in range(model.ngeom)]
         found = [
-            pair for pair in _pairs(model, contact.geoms, others) if contact.others or _can_be_else(model, pair, pairs)
+            pair
+            for pair in _pairs(model, contact.geoms, others)
+            if contact.others or _can_be_else(model, pair, pairs)
         ]
         if not found:
-            raise ValueError(f"nothing can touch the geoms {', '.join(contact.geoms)} of contact {index}")
+            raise ValueError(
+                f"nothing can touch the geoms {', '.join(contact.geoms)} of contact {index}"
+            )
         for one, two in found:
             if not _can_touch(model, one, two):
-                raise ValueError(f"the geoms {one!r} and {two!r} can never touch, yet contact {index} asks for it")
+                raise ValueError(
+                    f"the geoms {one!r} and {two!r} can never touch, yet contact {index} asks for it"
+                )
             if (one, two) in pairs or (two, one) in pairs:
-                raise ValueError(f"the geoms {one!r} and {two!r} are in more than one contact")
+                raise ValueError(
+                    f"the geoms {one!r} and {two!r} are in more than one contact"
+                )
             pairs[one, two] = index
     return pairs
 
 
-def _pairs(model: mujoco.MjModel, geoms: Iterable[str], others: Iterable[str]) -> list[Pair]:
+def _pairs(
+    model: mujoco.MjModel, geoms: Iterable[str], others: Iterable[str]
+) -> list[Pair]:
     for name in (*geoms, *others):
         _identifier(model, _GEOM, name)
     return [(one, two) for one in geoms for two in others]
@@ -176,8 +219,13 @@ def _can_touch(model: mujoco.MjModel, one: str, two: str) -> bool:
     related = 0 not in welds and (parents[0] == welds[1] or parents[1] == welds[0])
     excluded = (min(bodies) << 16) + max(bodies) in model.exclude_signature
     excluded |= (max(bodies) << 16) + min(bodies) in model.exclude_signature
-    types = first.contype[0] & second.conaffinity[0] | second.contype[0] & first.conaffinity[0]
-    return bool(types and welds[0] != welds[1] and not (filters and related) and not excluded)
+    types = (
+        first.contype[0] & second.conaffinity[0]
+        | second.contype[0] & first.conaffinity[0]
+    )
+    return bool(
+        types and welds[0] != welds[1] and not (filters and related) and not excluded
+    )
 
 
 def _add_contact_sensors(spec: mujoco.MjSpec, pairs: Iterable[Pair]) -> None:
@@ -199,20 +247,28 @@ def _sensor_name(pair: Pair) -> str:
 
 def _field_rows(model: mujoco.MjModel, field: Field) -> Int[np.ndarray, " object"]:
     if field.name not in _FIELDS:
-        raise ValueError(f"{field.name!r} cannot differ between instances; {', '.join(_FIELDS)} can")
+        raise ValueError(
+            f"{field.name!r} cannot differ between instances; {', '.join(_FIELDS)} can"
+        )
     if not field.objects:
         raise ValueError(f"the field {field.name!r} names no objects")
-    identifiers = [_identifier(model, _FIELDS[field.name], name) for name in field.objects]
+    identifiers = [
+        _identifier(model, _FIELDS[field.name], name) for name in field.objects
+    ]
     if not _is_state(field.name):
         return np.asarray(identifiers)
     rows = model.body_mocapid[identifiers]
     if (rows < 0).any():
-        raise ValueError(f"the body {field.objects[int((rows < 0).argmax())]!r} is not a mocap body")
+        raise ValueError(
+            f"the body {field.objects[int((rows < 0).argmax())]!r} is not a mocap body"
+        )
     return rows
 
 
 def _loosen_bounds(
-    model: mujoco.MjModel, fields: tuple[Field, ...], rows: tuple[Int[np.ndarray, " object"], ...]
+    model: mujoco.MjModel,
+    fields: tuple[Field, ...],
+    rows: tuple[Int[np.ndarray, " object"], ...],
 ) -> None:
     """Makes the compiled shortcuts hold for whatever values the fields take.
 
@@ -222,9 +278,14 @@ def _loosen_bounds(
     for field, identifiers in zip(fields, rows, strict=True):
         for geom in [] if _is_state(field.name) else identifiers:
             if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_PLANE:
-                raise ValueError(f"the plane {model.geom(geom).name!r} cannot differ between instances")
+                raise ValueError(
+                    f"the plane {model.geom(geom).name!r} cannot differ between instances"
+                )
             body = model.geom_bodyid[geom]
-            nodes = slice(model.body_bvhadr[body], model.body_bvhadr[body] + model.body_bvhnum[body])
+            nodes = slice(
+                model.body_bvhadr[body],
+                model.body_bvhadr[body] + model.body_bvhnum[body],
+            )
             model.bvh_aabb[nodes] = box
             model.geom_aabb[geom] = box
             model.geom_rbound[geom] = _UNBOUNDED
@@ -240,6 +301,8 @@ def _identifier(model: mujoco.MjModel, kind: mujoco.mjtObj, name: str) -> int:
     if identifier < 0:
         what = kind.name.removeprefix("mjOBJ_").lower()
         count = {_GEOM: model.ngeom, _BODY: model.nbody}[kind]
-        known = ", ".join(mujoco.mj_id2name(model, kind, i) or "(unnamed)" for i in range(count))
+        known = ", ".join(
+            mujoco.mj_id2name(model, kind, i) or "(unnamed)" for i in range(count)
+        )
         raise ValueError(f"the MJCF has no {what} {name!r}; it has {known}")
     return identifier

@@ -40,7 +40,9 @@ class Rollouts:
 
     task: EpisodicTask
     batch: Batch  # (key, count) -> contexts and tickets, from the teacher
-    joint: JointProblem | None = None  # of a teacher whose contexts are fitted together with the policy
+    joint: JointProblem | None = (
+        None  # of a teacher whose contexts are fitted together with the policy
+    )
 
 
 class Agent(Part, abc.ABC):
@@ -48,7 +50,9 @@ class Agent(Part, abc.ABC):
 
     kind: ClassVar[str] = "agent"
     collects: ClassVar[Literal["slots", "rollouts"]]  # the world that it needs
-    fits_contexts: ClassVar[bool] = False  # whether it fits the contexts together with its policy
+    fits_contexts: ClassVar[bool] = (
+        False  # whether it fits the contexts together with its policy
+    )
     discount: PyTree  # gamma of the returns: a number, or what is traced in its place
 
     @property
@@ -57,7 +61,9 @@ class Agent(Part, abc.ABC):
         return False
 
     @abc.abstractmethod
-    def iterate(self, state: PyTree, world: PyTree, key: Array) -> tuple[PyTree, PyTree, Episodes, PyTree]:
+    def iterate(
+        self, state: PyTree, world: PyTree, key: Array
+    ) -> tuple[PyTree, PyTree, Episodes, PyTree]:
         """Runs one iteration.
 
         Returns:
@@ -89,11 +95,17 @@ class StepBased(Agent):
 
     @abc.abstractmethod
     def act(
-        self, state: PyTree, env: Env, key: Array, observation: Float[Array, "*batch observation"]
+        self,
+        state: PyTree,
+        env: Env,
+        key: Array,
+        observation: Float[Array, "*batch observation"],
     ) -> Float[Array, "*batch action"]:
         """Returns actions drawn from the policy."""
 
-    def value(self, state: PyTree, observation: Float[Array, "*batch observation"]) -> Float[Array, "*batch"]:
+    def value(
+        self, state: PyTree, observation: Float[Array, "*batch observation"]
+    ) -> Float[Array, "*batch"]:
         """Returns the critic's discounted return from these observations, where there is a critic."""
         raise ValueError(f"{type(self).__name__} has no critic")
 
@@ -109,7 +121,13 @@ class Episodic(Agent):
         """Returns the rollouts of an iteration."""
 
     @abc.abstractmethod
-    def init(self, key: Array, task: EpisodicTask, initial: ContextDistribution, target: ContextDistribution) -> PyTree:
+    def init(
+        self,
+        key: Array,
+        task: EpisodicTask,
+        initial: ContextDistribution,
+        target: ContextDistribution,
+    ) -> PyTree:
         """Returns the state before the first iteration.
 
         Args:
@@ -121,7 +139,11 @@ class Episodic(Agent):
 
     @abc.abstractmethod
     def sample_parameters(
-        self, state: PyTree, task: EpisodicTask, key: Array, contexts: Float[Array, "M dim"]
+        self,
+        state: PyTree,
+        task: EpisodicTask,
+        key: Array,
+        contexts: Float[Array, "M dim"],
     ) -> Float[Array, "M parameter"]:
         """Returns a draw of the policy in each context, inside the bounds."""
 

@@ -26,8 +26,12 @@ def iterations_to_target(run: Run, group: Group) -> statistics.ThresholdCrossing
     when they come back. Linearly interpolated between evaluated iterations.
     """
     distances = evaluated_distances(run, group)
-    farthest = np.maximum.accumulate(distances.values[:, ::-1], axis=1)[:, ::-1]  # from then on
-    return statistics.iterations_to_threshold(distances.iterations, -farthest, -AT_TARGET)
+    farthest = np.maximum.accumulate(distances.values[:, ::-1], axis=1)[
+        :, ::-1
+    ]  # from then on
+    return statistics.iterations_to_threshold(
+        distances.iterations, -farthest, -AT_TARGET
+    )
 
 
 def panel_iterations(run: Run) -> list[int]:
@@ -52,7 +56,9 @@ def panel_iterations(run: Run) -> list[int]:
     return panels
 
 
-def _nearest(iterations: Int[np.ndarray, " point"], places: ArrayLike) -> Int[np.ndarray, " *place"]:
+def _nearest(
+    iterations: Int[np.ndarray, " point"], places: ArrayLike
+) -> Int[np.ndarray, " *place"]:
     """Returns the iteration that is nearest to each place."""
     distances = np.abs(iterations - np.asarray(places)[..., None])
     return np.asarray(iterations[distances.argmin(axis=-1)])

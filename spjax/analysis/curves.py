@@ -22,7 +22,9 @@ Metric = Literal["discounted_return", "episode_return", "success_rate"]
 
 REFERENCE_DASHES = (0, (5, 4))
 ALPHA = "teacher.alpha"
-KL_DECADE = -4  # a divergence below 1e-4 nats is the target itself; how far below is rounding
+KL_DECADE = (
+    -4
+)  # a divergence below 1e-4 nats is the target itself; how far below is rounding
 METRIC_LABELS: dict[Metric, str] = {
     "discounted_return": "discounted return on target tasks",
     "episode_return": "episode return on target tasks",
@@ -46,7 +48,10 @@ class Series(NamedTuple):
 
 @styled
 def learning_curve(
-    runs: Sequence[Run], labels: Sequence[str], metric: Metric = "discounted_return", spread: Spread = "standard-error"
+    runs: Sequence[Run],
+    labels: Sequence[str],
+    metric: Metric = "discounted_return",
+    spread: Spread = "standard-error",
 ) -> Figure:
     """Returns the performance on the target tasks over the iterations, one curve a run and swept value.
 
@@ -99,7 +104,10 @@ def alpha_curve(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
         curves = series.run.metric_curves(ALPHA, series.group)
         smallest = min(smallest, curves.values[curves.values > 0].min(initial=np.inf))
         draw_band(axes, series, curves.iterations, statistics.quantiles(curves.values))
-    axes.set_yscale("symlog", linthresh=10 ** np.floor(np.log10(smallest)) if np.isfinite(smallest) else 1.0)
+    axes.set_yscale(
+        "symlog",
+        linthresh=10 ** np.floor(np.log10(smallest)) if np.isfinite(smallest) else 1.0,
+    )
     axes.set_ylim(bottom=0.0)
     axes.set_ylabel("weight $\\alpha$ of the target")
     _finish(figure, axes, runs, SPREAD_LABELS["quantiles"])
@@ -114,25 +122,45 @@ def _canvas() -> tuple[Figure, Axes]:
 def _series(runs: Sequence[Run], labels: Sequence[str]) -> Iterator[Series]:
     """Yields each run's lanes by swept settings, with the style of its curve."""
     if len(runs) != len(labels):
-        raise ValueError(f"one label a run is needed, got {len(labels)} labels for {len(runs)} runs")
-    pairs = [(run, group, label) for run, label in zip(runs, labels, strict=True) for group in run.groups()]
+        raise ValueError(
+            f"one label a run is needed, got {len(labels)} labels for {len(runs)} runs"
+        )
+    pairs = [
+        (run, group, label)
+        for run, label in zip(runs, labels, strict=True)
+        for group in run.groups()
+    ]
     for index, (run, group, label) in enumerate(pairs):
         swept = settings_label(group.settings)
-        name = ", ".join(part for part in ("" if swept and len(runs) == 1 else label, swept) if part)
+        name = ", ".join(
+            part for part in ("" if swept and len(runs) == 1 else label, swept) if part
+        )
         num_frozen = run.num_frozen(group)
         name += f", {num_frozen} of {len(group.lanes)} frozen" if num_frozen else ""
         yield Series(run, group, name, *series_style(index, len(pairs)))
 
 
 def _band(values: Float[np.ndarray, "seed point"], spread: Spread) -> statistics.Band:
-    return statistics.quantiles(values) if spread == "quantiles" else statistics.two_standard_errors(values)
+    return (
+        statistics.quantiles(values)
+        if spread == "quantiles"
+        else statistics.two_standard_errors(values)
+    )
 
 
-def draw_band(axes: Axes, series: Series, iterations: np.ndarray, band: statistics.Band) -> Line2D:
+def draw_band(
+    axes: Axes, series: Series, iterations: np.ndarray, band: statistics.Band
+) -> Line2D:
     """Draws the band and its central curve, and returns the curve."""
-    axes.fill_between(iterations, band.low, band.high, color=series.color, alpha=0.18, linewidth=0)
+    axes.fill_between(
+        iterations, band.low, band.high, color=series.color, alpha=0.18, linewidth=0
+    )
     alone = np.isfinite(band.middle).sum() == 1  # a line of one point does not show
-    look: dict[str, Any] = {"color": series.color, "linestyle": series.dashes, "marker": "o" if alone else None}
+    look: dict[str, Any] = {
+        "color": series.color,
+        "linestyle": series.dashes,
+        "marker": "o" if alone else None,
+    }
     return axes.plot(iterations, band.middle, label=series.label, **look)[0]
 
 
@@ -140,18 +168,29 @@ def _draw_reference(axes: Axes, series: Series, reference: Reference) -> None:
     """Draws the published final value: a line, and its standard error at the end of a run of the published length."""
     length, final = reference.num_iterations, reference.final
     label = f"{reference.source}, after {length}: {final.mean:.2f} ± {final.standard_error:.2f}"
-    line = axes.axhline(final.mean, color=series.color, linestyle=REFERENCE_DASHES, linewidth=1.2)
+    line = axes.axhline(
+        final.mean, color=series.color, linestyle=REFERENCE_DASHES, linewidth=1.2
+    )
     if series.run.config.num_iterations != length:
         line.set_label(label)
         return
-    look: dict[str, Any] = {"color": series.color, "markersize": 6, "capsize": 3, "linewidth": 1.2}
+    look: dict[str, Any] = {
+        "color": series.color,
+        "markersize": 6,
+        "capsize": 3,
+        "linewidth": 1.2,
+    }
     axes.errorbar(length, *final, fmt="D", zorder=3, clip_on=False, label=label, **look)
 
 
 def metric_label(runs: Sequence[Run], metric: Metric) -> str:
     """Returns the label of the vertical axis; a rollout of an episodic learner has one reward."""
     episodic = all(run.config.rollouts_per_iteration for run in runs)
-    return "reward on target tasks" if episodic and metric == "discounted_return" else METRIC_LABELS[metric]
+    return (
+        "reward on target tasks"
+        if episodic and metric == "discounted_return"
+        else METRIC_LABELS[metric]
+    )
 
 
 def iterations_label(runs: Sequence[Run]) -> str:
@@ -178,6 +217,8 @@ def _finish(figure: Figure, axes: Axes, runs: Sequence[Run], caption: str) -> No
     axes.set_xlabel(iterations_label(runs))
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-    axes.set_title(f"{caption}, {seeds_text(runs)}", loc="left", color=NEUTRAL, fontsize=10)
+    axes.set_title(
+        f"{caption}, {seeds_text(runs)}", loc="left", color=NEUTRAL, fontsize=10
+    )
     handles, _ = axes.get_legend_handles_labels()
     legend_below(figure, handles)

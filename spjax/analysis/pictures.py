@@ -32,7 +32,9 @@ class Picture(Part, abc.ABC):
     """The contract of every picture. Its name, with underscores, is the name of its file."""
 
     kind: ClassVar[str] = "picture"
-    apart: ClassVar[bool] = False  # whether each value of a sweep has a picture of its own
+    apart: ClassVar[bool] = (
+        False  # whether each value of a sweep has a picture of its own
+    )
 
     @abc.abstractmethod
     def draw(self, run: Run) -> Figure | None:
@@ -63,7 +65,11 @@ class KLToTarget(Picture):
 
     def draw(self, run: Run) -> Figure | None:
         """Draws it where it was recorded."""
-        return kl_to_target_curve([run], [_label(run)]) if run.has_metric(KL_TO_TARGET) else None
+        return (
+            kl_to_target_curve([run], [_label(run)])
+            if run.has_metric(KL_TO_TARGET)
+            else None
+        )
 
 
 @part("picture", "alpha")
@@ -83,7 +89,9 @@ class Contexts(Picture):
 
     def draw(self, run: Run) -> Figure | None:
         """Draws their first two dimensions, where there are two."""
-        return context_snapshots(run) if len(run.config.context_space.names) > 1 else None
+        return (
+            context_snapshots(run) if len(run.config.context_space.names) > 1 else None
+        )
 
 
 @part("picture", "trajectories")
@@ -110,7 +118,10 @@ def plot_run(path: str | Path, only: Sequence[str] = ()) -> list[Path]:
     Raises:
         ValueError: what `load_run` raises, or there is no picture of a name.
     """
-    pictures = {name: catalogue.make("picture", name) for name in only or catalogue.names("picture")}
+    pictures = {
+        name: catalogue.make("picture", name)
+        for name in only or catalogue.names("picture")
+    }
     run = load_run(path)
     return [
         save(figure, run.path / "pictures" / f"{name.replace('-', '_')}{suffix}.png")

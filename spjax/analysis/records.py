@@ -72,7 +72,9 @@ def record(
     )
 
 
-def measured_here(*, command: str, packages: Sequence[str] = (), **fields: Any) -> Record:
+def measured_here(
+    *, command: str, packages: Sequence[str] = (), **fields: Any
+) -> Record:
     """Returns a record of what was measured in this process, with device, versions and commit.
 
     Args:
@@ -80,11 +82,17 @@ def measured_here(*, command: str, packages: Sequence[str] = (), **fields: Any) 
         packages: names of further packages that the numbers depend on.
         fields: the other fields of `record`.
     """
-    here: dict[str, Any] = {"device": device(), "versions": versions(packages), "commit": commit()}
+    here: dict[str, Any] = {
+        "device": device(),
+        "versions": versions(packages),
+        "commit": commit(),
+    }
     return record(command=command, **here, **fields)
 
 
-def records_of_run(run: Run, experiment: str, threshold: float | None = None) -> list[Record]:
+def records_of_run(
+    run: Run, experiment: str, threshold: float | None = None
+) -> list[Record]:
     """Returns final discounted return, final success rate and, if asked, iterations to a threshold.
 
     A swept run gives one set of records for each value of the swept settings. Where the folder
@@ -101,20 +109,45 @@ def records_of_run(run: Run, experiment: str, threshold: float | None = None) ->
         for metric in ("discounted_return", "success_rate"):
             curves = run.evaluation_curves(metric, group)
             paper = printed.final if printed and metric == "discounted_return" else None
-            records.append(record_of_group(run, group, experiment, metric, curves.values[:, -1], paper))
+            records.append(
+                record_of_group(
+                    run, group, experiment, metric, curves.values[:, -1], paper
+                )
+            )
         if threshold is not None:
             curves = run.evaluation_curves("discounted_return", group)
-            crossing = statistics.iterations_to_threshold(curves.iterations, curves.values, threshold)
+            crossing = statistics.iterations_to_threshold(
+                curves.iterations, curves.values, threshold
+            )
             paper = printed.iterations if printed else None
-            entry = record_of_group(run, group, experiment, "iterations_to_threshold", crossing.iterations, paper)
-            records.append(Record(**{**entry, "threshold": threshold, "never_reached": crossing.never_reached}))
+            entry = record_of_group(
+                run,
+                group,
+                experiment,
+                "iterations_to_threshold",
+                crossing.iterations,
+                paper,
+            )
+            records.append(
+                Record(
+                    **{
+                        **entry,
+                        "threshold": threshold,
+                        "never_reached": crossing.never_reached,
+                    }
+                )
+            )
     return records
 
 
 def reference_of(run: Run, group: Group) -> Reference | None:
     """Returns the published results beside a group: none if something is swept, or of another length."""
     reference = None if group.settings else run.config.reference
-    return reference if reference and reference.covers(run.last_evaluated_iteration) else None
+    return (
+        reference
+        if reference and reference.covers(run.last_evaluated_iteration)
+        else None
+    )
 
 
 def record_of_group(

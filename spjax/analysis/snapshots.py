@@ -47,13 +47,17 @@ def context_snapshots(run: Run, iterations: Sequence[int] = ()) -> Figure:
     space = run.config.context_space
     dim = len(space.names)
     if dim < 2:
-        raise ValueError(f"context snapshots need two or more context dimensions, {run.config.task_name} has {dim}")
+        raise ValueError(
+            f"context snapshots need two or more context dimensions, {run.config.task_name} has {dim}"
+        )
     shown = available(run, iterations) if iterations else panel_iterations(run)
     lanes = evenly_spaced(range(len(run.config.lanes)), NUM_LANES)
     contexts = sampled_contexts(run, shown, lanes)
 
     rows = dim - 1
-    figure = Figure(figsize=(1.6 * len(shown) + 0.6, 1.75 * rows + 0.8), layout="constrained")
+    figure = Figure(
+        figsize=(1.6 * len(shown) + 0.6, 1.75 * rows + 0.8), layout="constrained"
+    )
     panels = figure.subplots(rows, len(shown), sharex=True, sharey="row", squeeze=False)
     for column, iteration in enumerate(shown):
         for row in range(rows):
@@ -61,14 +65,30 @@ def context_snapshots(run: Run, iterations: Sequence[int] = ()) -> Figure:
             _draw_frame(axes, run, row + 1)
             for lane, color in zip(lanes, PALETTE, strict=False):
                 points = contexts[lane, iteration]
-                axes.scatter(points[:, 0], points[:, row + 1], s=12, color=color, alpha=0.75, linewidths=0, zorder=3)
+                axes.scatter(
+                    points[:, 0],
+                    points[:, row + 1],
+                    s=12,
+                    color=color,
+                    alpha=0.75,
+                    linewidths=0,
+                    zorder=3,
+                )
         panels[0, column].set_title(f"iteration {iteration}")
     for row in range(rows):
-        panels[row, 0].set_ylabel(axis_label(space.names[row + 1], space.units[row + 1]))
+        panels[row, 0].set_ylabel(
+            axis_label(space.names[row + 1], space.units[row + 1])
+        )
     figure.supxlabel(axis_label(space.names[0], space.units[0]), fontsize=11)
     handles = seed_handles([run.config.lanes[lane].seed for lane in lanes])
     handles.append(Line2D([], [], linestyle="", label="target", **TARGET_LOOK))
-    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), handletextpad=0.2, columnspacing=1.4)
+    figure.legend(
+        handles=handles,
+        loc="outside upper center",
+        ncols=len(handles),
+        handletextpad=0.2,
+        columnspacing=1.4,
+    )
     return figure
 
 
@@ -80,7 +100,9 @@ def trajectory_picture(run: Run) -> Figure:
         ValueError: the run has stored no trajectories.
     """
     if run.trajectories is None:
-        raise ValueError(f"{run.path} has no trajectories yet; they are written when the run ends")
+        raise ValueError(
+            f"{run.path} has no trajectories yet; they are written when the run ends"
+        )
     episodes = run.trajectories.to_pylist()
     successes = [row for row in episodes if row["success"]]
     failures = [row for row in episodes if not row["success"]]
@@ -90,10 +112,20 @@ def trajectory_picture(run: Run) -> Figure:
     draw_paths(axes, successes, SUCCESS_LOOK, zorder=3)
     draw_paths(axes, failures, FAILURE_LOOK, zorder=4)
     for row in failures:
-        axes.plot(row["x"][-1], row["y"][-1], "x", color=BAD, markersize=6, markeredgewidth=1.6, zorder=5)
+        axes.plot(
+            row["x"][-1],
+            row["y"][-1],
+            "x",
+            color=BAD,
+            markersize=6,
+            markeredgewidth=1.6,
+            zorder=5,
+        )
     handles = [
         Line2D([], [], label=f"success: {len(successes)}", **SUCCESS_LOOK),
-        Line2D([], [], label=f"failure, × where it ended: {len(failures)}", **FAILURE_LOOK),
+        Line2D(
+            [], [], label=f"failure, × where it ended: {len(failures)}", **FAILURE_LOOK
+        ),
         Line2D([], [], label=run.config.scenery_name, **WALL_LOOK),
         *draw_ends(axes, run, episodes),
     ]
@@ -114,11 +146,15 @@ def draw_walls(axes: Axes, run: Run) -> None:
         axes.plot(*np.transpose(line), **WALL_LOOK, zorder=2)
 
 
-def draw_paths(axes: Axes, episodes: list[dict[str, Any]], look: dict[str, Any], zorder: int) -> None:
+def draw_paths(
+    axes: Axes, episodes: list[dict[str, Any]], look: dict[str, Any], zorder: int
+) -> None:
     """Draws the paths, the fainter the more there are."""
     opacity = float(np.clip(15 / max(len(episodes), 1), 0.2, 0.8))
     for row in episodes:
-        axes.plot(row["x"], row["y"], linewidth=1.0, alpha=opacity, zorder=zorder, **look)
+        axes.plot(
+            row["x"], row["y"], linewidth=1.0, alpha=opacity, zorder=zorder, **look
+        )
 
 
 def evenly_spaced(items: Sequence[int], count: int) -> list[int]:
@@ -140,23 +176,36 @@ def sampled_contexts(
     """Returns the sampled contexts by lane and iteration."""
     dim = len(run.config.context_space.names)
     rows = run.evaluation.select(["lane", "iteration", "contexts"])
-    rows = rows.filter(pc.field("iteration").isin(list(iterations)) & pc.field("lane").isin(list(lanes)))
-    return {(row["lane"], row["iteration"]): np.reshape(row["contexts"], (-1, dim)) for row in rows.to_pylist()}
+    rows = rows.filter(
+        pc.field("iteration").isin(list(iterations))
+        & pc.field("lane").isin(list(lanes))
+    )
+    return {
+        (row["lane"], row["iteration"]): np.reshape(row["contexts"], (-1, dim))
+        for row in rows.to_pylist()
+    }
 
 
 def _draw_frame(axes: Axes, run: Run, dimension: int) -> None:
     """Draws the bounds and the target of the first and the given context dimension."""
     draw_bounds(axes, run, dimension)
     target = run.config.target
-    axes.plot(target.mean[0], target.mean[dimension], zorder=4, clip_on=False, **TARGET_LOOK)
+    axes.plot(
+        target.mean[0], target.mean[dimension], zorder=4, clip_on=False, **TARGET_LOOK
+    )
 
 
 def draw_bounds(axes: Axes, run: Run, dimension: int) -> None:
     """Draws the bounds of the first and the given context dimension."""
     space = run.config.context_space
-    low, high = np.array(space.lower)[[0, dimension]], np.array(space.upper)[[0, dimension]]
+    low, high = (
+        np.array(space.lower)[[0, dimension]],
+        np.array(space.upper)[[0, dimension]],
+    )
     size, margin = high - low, 0.08 * (high - low)
-    axes.add_patch(Rectangle(tuple(low), *size, fill=False, edgecolor=NEUTRAL, linewidth=1.0))
+    axes.add_patch(
+        Rectangle(tuple(low), *size, fill=False, edgecolor=NEUTRAL, linewidth=1.0)
+    )
     axes.set_xlim(low[0] - margin[0], high[0] + margin[0])
     axes.set_ylim(low[1] - margin[1], high[1] + margin[1])
     axes.set_xticks([low[0], (low[0] + high[0]) / 2, high[0]])
@@ -168,11 +217,14 @@ def seed_handles(seeds: Sequence[int]) -> list[Line2D]:
     """Returns the legend entries of up to as many seeds as there are colours."""
     look: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 5}
     return [
-        Line2D([], [], color=color, label=f"seed {seed}", **look) for seed, color in zip(seeds, PALETTE, strict=False)
+        Line2D([], [], color=color, label=f"seed {seed}", **look)
+        for seed, color in zip(seeds, PALETTE, strict=False)
     ]
 
 
-def draw_ends(axes: Axes, run: Run, episodes: list[dict[str, Any]], scale: float = 1.0) -> list[Line2D]:
+def draw_ends(
+    axes: Axes, run: Run, episodes: list[dict[str, Any]], scale: float = 1.0
+) -> list[Line2D]:
     """Marks the start, where all episodes share it, and the goal, and returns their legend entries."""
     starts = {(row["x"][0], row["y"][0]) for row in episodes}
     ends = [(*starts.pop(), "o", "start")] if len(starts) == 1 else []
@@ -180,7 +232,12 @@ def draw_ends(axes: Axes, run: Run, episodes: list[dict[str, Any]], scale: float
     handles = []
     for x, y, marker, label in ends:
         size = scale * (15 if marker == "*" else 9)
-        look: dict[str, Any] = {"marker": marker, "markersize": size, "color": "white", "markeredgecolor": MARK}
+        look: dict[str, Any] = {
+            "marker": marker,
+            "markersize": size,
+            "color": "white",
+            "markeredgecolor": MARK,
+        }
         axes.plot(x, y, linestyle="", zorder=6, **look)
         handles.append(Line2D([], [], linestyle="", label=label, **look))
     return handles

@@ -28,7 +28,9 @@ class Band:
 class ThresholdCrossing:
     """When each run first reached a threshold."""
 
-    iterations: Float[np.ndarray, " seed"]  # the last evaluated iteration where the threshold was never reached
+    iterations: Float[
+        np.ndarray, " seed"
+    ]  # the last evaluated iteration where the threshold was never reached
     never_reached: int  # number of such seeds
 
 
@@ -40,7 +42,9 @@ def mean(values: Float[np.ndarray, " seed *point"]) -> Float[np.ndarray, " *poin
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def standard_error(values: Float[np.ndarray, " seed *point"]) -> Float[np.ndarray, " *point"]:
+def standard_error(
+    values: Float[np.ndarray, " seed *point"],
+) -> Float[np.ndarray, " *point"]:
     """Returns std (ddof 0) / sqrt(n) over the seeds (first axis); NaN for a single seed, of which nothing is known."""
     count = np.isfinite(values).sum(axis=0)
     variance = mean((values - mean(values)) ** 2)
@@ -69,7 +73,10 @@ def welch_test(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def welch_against_paper(
-    values: ArrayLike, paper_mean: float, paper_standard_error: float, paper_seeds: int = PAPER_SEEDS
+    values: ArrayLike,
+    paper_mean: float,
+    paper_standard_error: float,
+    paper_seeds: int = PAPER_SEEDS,
 ) -> float:
     """Returns the two-sided p-value of Welch's t-test of our seeds against a published mean +- standard error.
 
@@ -91,11 +98,17 @@ def leaders(samples: Sequence[ArrayLike], significance: float) -> list[bool]:
     if not known:
         return [False for _ in finite]
     best = max(known, key=np.mean)
-    return [sample.size > 0 and (sample is best or not welch_test(sample, best) < significance) for sample in finite]
+    return [
+        sample.size > 0
+        and (sample is best or not welch_test(sample, best) < significance)
+        for sample in finite
+    ]
 
 
 def iterations_to_threshold(
-    iterations: Real[np.ndarray, " point"], values: Float[np.ndarray, "seed point"], threshold: float
+    iterations: Real[np.ndarray, " point"],
+    values: Float[np.ndarray, "seed point"],
+    threshold: float,
 ) -> ThresholdCrossing:
     """Returns when each seed first reached the threshold, linearly interpolated between evaluated iterations.
 
@@ -103,13 +116,22 @@ def iterations_to_threshold(
     iteration and are counted apart, so the mean is a lower bound if there are any. After an evaluation that is not
     finite, the crossing is put at the next evaluated iteration, without interpolation.
     """
-    crossings = [_first_crossing(iterations, seed_values, threshold) for seed_values in values]
+    crossings = [
+        _first_crossing(iterations, seed_values, threshold) for seed_values in values
+    ]
     reached = [crossing for crossing in crossings if crossing is not None]
-    padded = [float(iterations[-1]) if crossing is None else crossing for crossing in crossings]
-    return ThresholdCrossing(np.asarray(padded, dtype=float), len(crossings) - len(reached))
+    padded = [
+        float(iterations[-1]) if crossing is None else crossing
+        for crossing in crossings
+    ]
+    return ThresholdCrossing(
+        np.asarray(padded, dtype=float), len(crossings) - len(reached)
+    )
 
 
-def _first_crossing(iterations: np.ndarray, values: np.ndarray, threshold: float) -> float | None:
+def _first_crossing(
+    iterations: np.ndarray, values: np.ndarray, threshold: float
+) -> float | None:
     above = np.flatnonzero(values >= threshold)
     if above.size == 0:
         return None
@@ -117,7 +139,9 @@ def _first_crossing(iterations: np.ndarray, values: np.ndarray, threshold: float
     if after == 0 or not np.isfinite(values[after - 1]):
         return float(iterations[after])
     fraction = (threshold - values[after - 1]) / (values[after] - values[after - 1])
-    return float(iterations[after - 1] + fraction * (iterations[after] - iterations[after - 1]))
+    return float(
+        iterations[after - 1] + fraction * (iterations[after] - iterations[after - 1])
+    )
 
 
 def _finite(values: ArrayLike) -> Float[np.ndarray, " seed"]:
@@ -132,11 +156,20 @@ def _moments(values: Float[np.ndarray, " seed"]) -> tuple[float, float]:
     return float(values.mean()), float(values.var(ddof=1))
 
 
-def _welch(mean_a: float, variance_a: float, n_a: int, mean_b: float, variance_b: float, n_b: int) -> float:
+def _welch(
+    mean_a: float,
+    variance_a: float,
+    n_a: int,
+    mean_b: float,
+    variance_b: float,
+    n_b: int,
+) -> float:
     if variance_a == 0 and variance_b == 0:
         return 1.0 if mean_a == mean_b else 0.0
     from scipy import stats  # slow to import, and few need a test
 
     spread = math.sqrt(variance_a), math.sqrt(variance_b)
-    test = stats.ttest_ind_from_stats(mean_a, spread[0], n_a, mean_b, spread[1], n_b, equal_var=False)
+    test = stats.ttest_ind_from_stats(
+        mean_a, spread[0], n_a, mean_b, spread[1], n_b, equal_var=False
+    )
     return float(test.pvalue)

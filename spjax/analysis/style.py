@@ -59,11 +59,18 @@ def legend_below(figure: Figure, handles: Sequence[Artist | Container]) -> None:
     """Puts the legend under the axes, where it hides nothing and leaves them the full width."""
     longest = max(len(str(handle.get_label())) for handle in handles)
     columns = max(1, min(len(handles), LEGEND_CHARACTERS // (longest + 8)))
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns, columnspacing=1.6)
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=columns, columnspacing=1.6
+    )
 
 
 def save(figure: Figure, path: Path) -> Path:
     """Writes a PNG at README resolution, whole or not at all, and returns its path."""
-    look: dict[str, Any] = {"dpi": DPI, "format": "png", "bbox_inches": "tight", "pad_inches": 0.06}
+    look: dict[str, Any] = {
+        "dpi": DPI,
+        "format": "png",
+        "bbox_inches": "tight",
+        "pad_inches": 0.06,
+    }
     write_atomically(path, lambda temporary: figure.savefig(temporary, **look))
     return path

@@ -30,19 +30,36 @@ class Row:
     @property
     def cells(self) -> tuple[str, ...]:
         """The cells in the order of the header."""
-        return self.env, self.agent, self.teacher, self.ours, self.seeds, self.paper, self.p_value
+        return (
+            self.env,
+            self.agent,
+            self.teacher,
+            self.ours,
+            self.seeds,
+            self.paper,
+            self.p_value,
+        )
 
 
-def comparison(records: Sequence[Record], metric: str = "discounted_return") -> list[Row]:
+def comparison(
+    records: Sequence[Record], metric: str = "discounted_return"
+) -> list[Row]:
     """Returns a row for each record of the metric, in the given order."""
     return [_row(record) for record in records if record["metric"] == metric]
 
 
-def terminal_table(records: Sequence[Record], metric: str = "discounted_return") -> Table:
+def terminal_table(
+    records: Sequence[Record], metric: str = "discounted_return"
+) -> Table:
     """Returns the comparison for rich; ours is bold where it differs from the paper's at p < 1 %."""
     table = Table(title=metric.replace("_", " "))
     for name in HEADER:
-        table.add_column(name, justify="right" if name in ("ours", "seeds", "paper", "Welch p") else "left")
+        table.add_column(
+            name,
+            justify="right"
+            if name in ("ours", "seeds", "paper", "Welch p")
+            else "left",
+        )
     for row in comparison(records, metric):
         table.add_row(*_emphasised(row, "[bold]", "[/bold]"))
     return table
@@ -50,10 +67,14 @@ def terminal_table(records: Sequence[Record], metric: str = "discounted_return")
 
 def markdown_table(records: Sequence[Record], metric: str = "discounted_return") -> str:
     """Returns the comparison in Markdown; ours is bold where it differs from the paper's at p < 1 %."""
-    return markdown(HEADER, 3, [_emphasised(row, "**", "**") for row in comparison(records, metric)])
+    return markdown(
+        HEADER, 3, [_emphasised(row, "**", "**") for row in comparison(records, metric)]
+    )
 
 
-def markdown(header: Sequence[str], num_left: int, rows: Sequence[Sequence[str]]) -> str:
+def markdown(
+    header: Sequence[str], num_left: int, rows: Sequence[Sequence[str]]
+) -> str:
     """Returns a Markdown table whose first `num_left` columns are aligned to the left, the others to the right."""
     rule = ["---" if column < num_left else "---:" for column in range(len(header))]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (header, rule, *rows))
@@ -68,7 +89,9 @@ def estimate_text(mean: float | None, error: float | None, decimals: int) -> str
     """Returns mean ± standard error, or a dash where there is none."""
     if mean is None:
         return "–"
-    return f"{mean:.{decimals}f}" + ("" if error is None else f" ± {error:.{decimals}f}")
+    return f"{mean:.{decimals}f}" + (
+        "" if error is None else f" ± {error:.{decimals}f}"
+    )
 
 
 def p_text(p: float) -> str:
@@ -86,11 +109,19 @@ def finite_values(record: Record) -> list[float]:
 def p_against_paper(record: Record) -> float:
     """Returns the p-value of Welch's t-test against the published value, NaN where there is nothing to test."""
     mean, error = record["paper_mean"], record["paper_standard_error"]
-    return math.nan if mean is None or error is None else welch_against_paper(finite_values(record), mean, error)
+    return (
+        math.nan
+        if mean is None or error is None
+        else welch_against_paper(finite_values(record), mean, error)
+    )
 
 
 def _emphasised(row: Row, opening: str, closing: str) -> tuple[str, ...]:
-    return (dataclasses.replace(row, ours=f"{opening}{row.ours}{closing}") if row.differs else row).cells
+    return (
+        dataclasses.replace(row, ours=f"{opening}{row.ours}{closing}")
+        if row.differs
+        else row
+    ).cells
 
 
 def _row(record: Record) -> Row:
@@ -104,7 +135,9 @@ def _row(record: Record) -> Row:
         teacher=_teacher(record),
         ours=estimate_text(record["mean"], record["standard_error"], digits) + never,
         seeds=f"{seeds}" if finite == seeds else f"{finite} of {seeds}",
-        paper=estimate_text(record["paper_mean"], record["paper_standard_error"], digits),
+        paper=estimate_text(
+            record["paper_mean"], record["paper_standard_error"], digits
+        ),
         p_value=p_text(p),
         differs=p < SIGNIFICANCE,
     )
@@ -112,5 +145,8 @@ def _row(record: Record) -> Row:
 
 def _teacher(record: Record) -> str:
     schedule = f" ({record['schedule']})" if record["schedule"] else ""
-    swept = "".join(f", {name} = {setting_text(value)}" for name, value in record["settings"].items())
+    swept = "".join(
+        f", {name} = {setting_text(value)}"
+        for name, value in record["settings"].items()
+    )
     return f"{record['teacher']}{schedule}{swept}"

@@ -30,7 +30,9 @@ def symbol(name: str) -> str:
 
 def settings_label(settings: Mapping[str, Setting]) -> str:
     """Returns for example "ζ = 0.8, K_α = 20", in symbols as Matplotlib typesets them."""
-    return ", ".join(f"{symbol(name)} = {setting_text(value)}" for name, value in settings.items())
+    return ", ".join(
+        f"{symbol(name)} = {setting_text(value)}" for name, value in settings.items()
+    )
 
 
 def axis_label(name: str, unit: str) -> str:

@@ -19,7 +19,10 @@ def keep_compiled_programs() -> None:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(f"{folder} cannot be written")
     except (OSError, RuntimeError) as error:
-        print(f"compiled programs are not kept for the next time: {error}", file=sys.stderr)
+        print(
+            f"compiled programs are not kept for the next time: {error}",
+            file=sys.stderr,
+        )
         jax.config.update("jax_compilation_cache_dir", None)
     else:
         jax.config.update("jax_compilation_cache_dir", str(folder))

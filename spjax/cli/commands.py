@@ -45,7 +45,9 @@ def run(args: list[str], of_process: bool) -> int:
     except KeyboardInterrupt:
         code = _complain("interrupted", 1)
         if of_process:
-            os._exit(code)  # a regular exit would wait for the computation that runs, which cannot be cancelled
+            os._exit(
+                code
+            )  # a regular exit would wait for the computation that runs, which cannot be cancelled
         return code
     return 0
 
@@ -62,7 +64,9 @@ def _dispatch(args: list[str]) -> None:
     else:
         from spjax.cli.flags import suggest
 
-        raise UsageError(f"unknown command {name!r}; {suggest(name, _COMMANDS, 'see spjax --help')}")
+        raise UsageError(
+            f"unknown command {name!r}; {suggest(name, _COMMANDS, 'see spjax --help')}"
+        )
 
 
 def _run(name: str, args: list[str]) -> None:

@@ -25,7 +25,11 @@ def run_continues(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         saved = (folder / "config.json").is_file()
-        hint = f"; what was saved before is intact, continue with: spjax resume {folder}" if saved else ""
+        hint = (
+            f"; what was saved before is intact, continue with: spjax resume {folder}"
+            if saved
+            else ""
+        )
         raise Failure(describe(error) + hint) from error
 
 

@@ -22,9 +22,13 @@ class EvaluateFlags(Part):
 
     folder: Path = setting(help="the run folder")
     episodes: int = setting(50, help="of each policy")
-    context: tuple[float, ...] = setting((), help="of all episodes (default: drawn from the target distribution)")
+    context: tuple[float, ...] = setting(
+        (), help="of all episodes (default: drawn from the target distribution)"
+    )
     seed: int = setting(0, help="of the episodes")
-    use: tuple[tuple[str, ...], ...] = setting((), help="accept the run's own files as they are now")
+    use: tuple[tuple[str, ...], ...] = setting(
+        (), help="accept the run's own files as they are now"
+    )
 
 
 def evaluate(args: Sequence[str]) -> None:
@@ -32,11 +36,15 @@ def evaluate(args: Sequence[str]) -> None:
     about = "Play new episodes with the newest policies of a run. The run folder stays as it is."
     values = parse("evaluate", about, [Group("", EvaluateFlags)], args)[""]
     if not 1 <= values["episodes"] <= MAX_EPISODES:
-        raise UsageError(f"--episodes must lie in [1, {MAX_EPISODES}], got {values['episodes']}")
+        raise UsageError(
+            f"--episodes must lie in [1, {MAX_EPISODES}], got {values['episodes']}"
+        )
     if not 0 <= values["seed"] < 2**32:
         raise UsageError(f"--seed must lie in [0, 2^32), got {values['seed']}")
     read_record(values["folder"])
-    from spjax.cli.playing import play  # and JAX, which a folder that is none need not wait for
+    from spjax.cli.playing import (
+        play,
+    )  # and JAX, which a folder that is none need not wait for
 
     used = load_own(words(values["use"]))
     play(values["folder"], used, values["episodes"], values["context"], values["seed"])

@@ -51,7 +51,14 @@ def film(how: dict[str, Any], used: bool) -> None:
         end = f"{end_text(shown.env, episode)} after {seconds:.2f} s, discounted return {episode.returns[-1]:.2f}"
         say(terminal, f"episode {number}: {task_text(shown.env, episode)}: {end}")
     name = "-".join(_name_parts(config.lanes()[lane], context))
-    write(terminal, shown, (how["out"] or folder / "videos") / name, how["format"], how["size"], how["camera"])
+    write(
+        terminal,
+        shown,
+        (how["out"] or folder / "videos") / name,
+        how["format"],
+        how["size"],
+        how["camera"],
+    )
 
 
 def write(
@@ -78,11 +85,22 @@ def write(
     wanted = [name for name in video.WRITERS if name in formats]
     if "mp4" in wanted and not video.can_write_mp4():
         wanted.remove("mp4")
-        problems.append("mp4 needs imageio-ffmpeg: pip install 'spjax[render]'; gif and html do not")
+        problems.append(
+            "mp4 needs imageio-ffmpeg: pip install 'spjax[render]'; gif and html do not"
+        )
     try:
         if wanted:
-            frames = plane.frames(film, picture) if stage is None else offscreen.frames(film, stage, picture)
-            for file in video.write_videos([Path(f"{path}.{name}") for name in wanted], film, frames, (width, height)):
+            frames = (
+                plane.frames(film, picture)
+                if stage is None
+                else offscreen.frames(film, stage, picture)
+            )
+            for file in video.write_videos(
+                [Path(f"{path}.{name}") for name in wanted],
+                film,
+                frames,
+                (width, height),
+            ):
                 say(console, f"video: {file}")
     except offscreen.NoGraphics as problem:
         problems.append(str(problem))
@@ -99,18 +117,32 @@ def chosen_lane(config: RunConfig, seed: int | None, settings: Sequence[str]) ->
     for text in settings:
         _check_setting(config, text)
     if seed is not None and seed not in config.seeds:
-        raise UsageError(f"--seed {seed} is not in the run; its seeds are {', '.join(map(str, config.seeds))}")
+        raise UsageError(
+            f"--seed {seed} is not in the run; its seeds are {', '.join(map(str, config.seeds))}"
+        )
     for number, lane in enumerate(config.lanes()):
-        spelled = {f"{name}={setting_text(value)}" for name, value in lane.settings.items()}
+        spelled = {
+            f"{name}={setting_text(value)}" for name, value in lane.settings.items()
+        }
         if seed in (None, lane.seed) and spelled.issuperset(settings):
             return number
-    raise UsageError(f"no lane of the run has the settings {' '.join(settings)} together")
+    raise UsageError(
+        f"no lane of the run has the settings {' '.join(settings)} together"
+    )
 
 
 def _check_setting(config: RunConfig, text: str) -> None:
-    known = [f"{name}={setting_text(value)}" for name, values in config.over.items() for value in values]
+    known = [
+        f"{name}={setting_text(value)}"
+        for name, values in config.over.items()
+        for value in values
+    ]
     if text not in known:
-        otherwise = f"the run has {', '.join(known)}" if known else "the run sweeps over nothing"
+        otherwise = (
+            f"the run has {', '.join(known)}"
+            if known
+            else "the run sweeps over nothing"
+        )
         raise UsageError(f"unknown --lane {text!r}; {suggest(text, known, otherwise)}")
 
 
@@ -118,9 +150,13 @@ def _check_camera(camera: tuple[float, ...], config: RunConfig) -> None:
     if not camera:
         return
     if config.task.physics_scene() is None:
-        raise UsageError(f"--camera is for tasks in space; {config.task.name} is drawn in the plane")
+        raise UsageError(
+            f"--camera is for tasks in space; {config.task.name} is drawn in the plane"
+        )
     if len(camera) > 3 or not all(-360 <= number <= 360 for number in camera):
-        raise UsageError("--camera needs azimuth, elevation and distance, or the first of them")
+        raise UsageError(
+            "--camera needs azimuth, elevation and distance, or the first of them"
+        )
     if len(camera) > 2 and camera[2] <= 0:
         raise UsageError(f"--camera needs a positive distance, got {camera[2]:g}")
 
@@ -129,7 +165,9 @@ def _film(folder: Path, how: dict[str, Any], lane: int, used: bool) -> Film:
     """Returns the film of new episodes of one lane."""
     config, program, states = restore(folder, used)
 
-    def play(experiment: Experiment, state: RunState) -> tuple[Any, Float[Array, "time episode 2"], Any]:
+    def play(
+        experiment: Experiment, state: RunState
+    ) -> tuple[Any, Float[Array, "time episode 2"], Any]:
         key = jax.random.fold_in(jax.random.fold_in(state.key, _STREAM), how["draw"])
         key_contexts, key_play = jax.random.split(key)
         if how["context"]:
@@ -137,15 +175,27 @@ def _film(folder: Path, how: dict[str, Any], lane: int, used: bool) -> Film:
         else:
             contexts = experiment.target_contexts(key_contexts, how["episodes"])
         played = experiment.states(state, key_play, contexts)
-        return played, jax.vmap(jax.vmap(experiment.task.trace))(played), jnp.asarray(experiment.discount)
+        return (
+            played,
+            jax.vmap(jax.vmap(experiment.task.trace))(played),
+            jnp.asarray(experiment.discount),
+        )
 
     recorded = program.to_host(program.on_lanes(play, states))
     own_states, paths, discount = jax.tree.map(lambda leaf: leaf[lane], recorded)
     title = f"{config.task.name}, seed {config.lanes()[lane].seed}, iteration {program.iteration(states)}"
-    return Film(config.task, episodes(own_states, paths, float(discount)), title, how["speed"] or 0.0)
+    return Film(
+        config.task,
+        episodes(own_states, paths, float(discount)),
+        title,
+        how["speed"] or 0.0,
+    )
 
 
 def _name_parts(lane: Lane, context: tuple[float, ...]) -> list[str]:
     """Returns what tells the films of a run apart."""
-    settings = [f"{name.rpartition('.')[2]}-{setting_text(value)}" for name, value in lane.settings.items()]
+    settings = [
+        f"{name.rpartition('.')[2]}-{setting_text(value)}"
+        for name, value in lane.settings.items()
+    ]
     return [f"seed-{lane.seed}", *settings, *(f"{value:g}" for value in context)]

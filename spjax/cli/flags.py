@@ -36,14 +36,22 @@ class Group:
     """The flags of one part or command. A setting of a command without a default is a positional argument."""
 
     prefix: str  # of the flags: "agent" makes --agent.learning-rate; "" for none
-    source: Part | type[Part]  # an instance, whose values are the defaults, or the class
+    source: (
+        Part | type[Part]
+    )  # an instance, whose values are the defaults, or the class
     title: str = ""
     hidden: frozenset[str] = frozenset()  # settings that have no flag
-    choices: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)  # words of settings that are names
+    choices: Mapping[str, Sequence[str]] = dataclasses.field(
+        default_factory=dict
+    )  # words of settings that are names
 
     def declared(self) -> dict[str, Declared]:
         """Returns the settings that have a flag."""
-        return {name: one for name, one in self.source.declared().items() if name not in self.hidden}
+        return {
+            name: one
+            for name, one in self.source.declared().items()
+            if name not in self.hidden
+        }
 
     def fields(self) -> list[tuple[str, Any, Any]]:
         """Returns name, type and default (or MISSING) of each setting that has a flag; parts go by their names."""
@@ -63,10 +71,14 @@ class Group:
 
     def flag(self, name: str) -> str:
         """Returns the flag of a setting."""
-        return "--" + (f"{self.prefix}.{name}" if self.prefix else name).replace("_", "-")
+        return "--" + (f"{self.prefix}.{name}" if self.prefix else name).replace(
+            "_", "-"
+        )
 
 
-def parse(command: str, description: str, groups: Sequence[Group], args: Sequence[str]) -> dict[str, dict[str, Any]]:
+def parse(
+    command: str, description: str, groups: Sequence[Group], args: Sequence[str]
+) -> dict[str, dict[str, Any]]:
     """Returns the values of the settings of each group, by prefix; `--help` prints and exits.
 
     Raises:
@@ -76,7 +88,11 @@ def parse(command: str, description: str, groups: Sequence[Group], args: Sequenc
     _check_needed(groups, args)
     names = {group.prefix: f"group{number}" for number, group in enumerate(groups)}
     records = [
-        (names[group.prefix], Annotated[_record(command, group), tyro.conf.arg(name=group.prefix)]) for group in groups
+        (
+            names[group.prefix],
+            Annotated[_record(command, group), tyro.conf.arg(name=group.prefix)],
+        )
+        for group in groups
     ]
     parsed: Any
     parsed, unknown = tyro.cli(
@@ -129,8 +145,14 @@ def _check_lists(groups: Sequence[Group], args: Sequence[str]) -> None:
     given = [token.partition("=")[0].replace("_", "-") for token in args]
     for group in groups:
         for name, hint, _ in group.fields():
-            if _element(hint) and not _is_appended(hint) and given.count(group.flag(name)) > 1:
-                raise UsageError(f"{group.flag(name)} is given twice; name all its values after one of them")
+            if (
+                _element(hint)
+                and not _is_appended(hint)
+                and given.count(group.flag(name)) > 1
+            ):
+                raise UsageError(
+                    f"{group.flag(name)} is given twice; name all its values after one of them"
+                )
 
 
 def _check_needed(groups: Sequence[Group], args: Sequence[str]) -> None:
@@ -141,7 +163,9 @@ def _check_needed(groups: Sequence[Group], args: Sequence[str]) -> None:
     for group in groups:
         for name, hint, default in group.fields():
             if default is MISSING and group.prefix and group.flag(name) not in given:
-                raise UsageError(f"{group.flag(name)} needs {_expected(hint)}, got nothing")
+                raise UsageError(
+                    f"{group.flag(name)} needs {_expected(hint)}, got nothing"
+                )
 
 
 def _record(command: str, group: Group) -> Any:
@@ -150,20 +174,34 @@ def _record(command: str, group: Group) -> Any:
     fields: list[Any] = []
     for name, hint, default in group.fields():
         positional = default is MISSING and not group.prefix
-        shown = "" if positional or default in (None, (), MISSING) else None  # None: tyro shows the default
+        shown = (
+            "" if positional or default in (None, (), MISSING) else None
+        )  # None: tyro shows the default
         described = about[name].setting.describe()
-        annotations: list[Any] = [tyro.conf.arg(help=described, help_behavior_hint=shown)]
+        annotations: list[Any] = [
+            tyro.conf.arg(help=described, help_behavior_hint=shown)
+        ]
         if positional:
             annotations.append(tyro.conf.Positional)
         if _is_appended(hint):
             words = _spec(group.flag(name), tuple[str, ...])
-            record_type: Any = tuple.__class_getitem__((Annotated[tuple[str, ...], words], ...))
+            record_type: Any = tuple.__class_getitem__(
+                (Annotated[tuple[str, ...], words], ...)
+            )
             annotations.append(tyro.conf.UseAppendAction)
         else:
             record_type = hint
             if hint is not bool:  # which has no value: --name or --no-name
-                annotations.append(_spec(command if positional else group.flag(name), hint))
-        fields.append((name, Annotated[(record_type, *annotations)], *([] if default is MISSING else [default])))
+                annotations.append(
+                    _spec(command if positional else group.flag(name), hint)
+                )
+        fields.append(
+            (
+                name,
+                Annotated[(record_type, *annotations)],
+                *([] if default is MISSING else [default]),
+            )
+        )
     record = dataclasses.make_dataclass("Options", fields, kw_only=True)
     record.__doc__ = group.title
     return record
@@ -190,13 +228,20 @@ def _convert(hint: Any, tokens: Sequence[str]) -> Any:
         if not tokens:
             raise ValueError
         rows = typing.get_origin(arguments[0]) is tuple  # of a matrix: 1:0 0:1
-        return tuple(_convert(arguments[0], token.split(":") if rows else [token]) for token in tokens)
+        return tuple(
+            _convert(arguments[0], token.split(":") if rows else [token])
+            for token in tokens
+        )
     (token,) = tokens
     if origin is Literal:
         (word,) = [word for word in arguments if str(word) == token]
         return word
     if hint is bool:
-        return {"True": True, "False": False}[token] if token in ("True", "False") else _fail()
+        return (
+            {"True": True, "False": False}[token]
+            if token in ("True", "False")
+            else _fail()
+        )
     return hint(token)
 
 
@@ -215,12 +260,20 @@ def _fitting(hint: Any, tokens: Sequence[str]) -> Any:
 def _expected(hint: Any) -> str:
     """Returns in words what values a type has."""
     if _is_union(hint):
-        return " or ".join(_expected(choice) for choice in typing.get_args(hint) if choice is not type(None))
+        return " or ".join(
+            _expected(choice)
+            for choice in typing.get_args(hint)
+            if choice is not type(None)
+        )
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return " or ".join(map(repr, arguments))
     if origin is tuple:
-        return "rows of numbers, such as 1:0 0:1" if typing.get_origin(arguments[0]) else _WORDS[arguments[0]][1]
+        return (
+            "rows of numbers, such as 1:0 0:1"
+            if typing.get_origin(arguments[0])
+            else _WORDS[arguments[0]][1]
+        )
     return "True or False" if hint is bool else _WORDS[hint][0]
 
 
@@ -244,19 +297,30 @@ def _is_union(hint: Any) -> bool:
 
 def _metavar(hint: Any) -> str:
     if _is_union(hint):
-        return "|".join(_metavar(choice) for choice in typing.get_args(hint) if choice is not type(None))
+        return "|".join(
+            _metavar(choice)
+            for choice in typing.get_args(hint)
+            if choice is not type(None)
+        )
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return "{" + ",".join(map(str, arguments)) + "}"
     if origin is tuple:
-        return "ROW ..." if typing.get_origin(arguments[0]) else f"{_metavar(arguments[0])} ..."
+        return (
+            "ROW ..."
+            if typing.get_origin(arguments[0])
+            else f"{_metavar(arguments[0])} ..."
+        )
     return "BOOL" if hint is bool else _WORDS[hint][2]
 
 
 def spelled(value: Any) -> str:
     """Returns a value as it would be typed."""
     if isinstance(value, tuple):
-        return " ".join(":".join(map(spelled, row)) if isinstance(row, tuple) else spelled(row) for row in value)
+        return " ".join(
+            ":".join(map(spelled, row)) if isinstance(row, tuple) else spelled(row)
+            for row in value
+        )
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -264,6 +328,12 @@ def _unknown(command: str, groups: Sequence[Group], token: str) -> str:
     if not token.startswith("-"):
         return f"unexpected argument {token!r}; see spjax {command} --help"
     name = token.partition("=")[0].replace("_", "-")
-    known = [group.flag(field).removeprefix("--") for group in groups for field in group.declared()]
+    known = [
+        group.flag(field).removeprefix("--")
+        for group in groups
+        for field in group.declared()
+    ]
     near = settings.near_name(name.removeprefix("--"), known, cutoff=0.7)
-    return f"unknown flag {name}; " + (f"did you mean --{near}?" if near else f"see spjax {command} --help")
+    return f"unknown flag {name}; " + (
+        f"did you mean --{near}?" if near else f"see spjax {command} --help"
+    )

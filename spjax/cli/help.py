@@ -36,7 +36,10 @@ def show(args: Sequence[str], run: Callable[[], None]) -> None:
             raise
         with contextlib.suppress(OSError):
             if file is not None:
-                write_atomically(file, lambda path: path.write_text(printed.getvalue(), encoding="utf-8"))
+                write_atomically(
+                    file,
+                    lambda path: path.write_text(printed.getvalue(), encoding="utf-8"),
+                )
     finally:
         print(printed.getvalue(), end="")
 
@@ -54,7 +57,17 @@ def _fingerprint(args: Sequence[str]) -> str:
     sources = [*_PACKAGE.rglob("*.py"), *(_PACKAGE / "envs").resolve().rglob("*.py")]
     own = [Path(where) for where in uses_of(args) if Path(where).is_file()]
     changed = [file.stat().st_mtime_ns for file in (*sources, *own)]
-    installed = [Path(folder).stat().st_mtime_ns for folder in sys.path if Path(folder).is_dir()]
+    installed = [
+        Path(folder).stat().st_mtime_ns for folder in sys.path if Path(folder).is_dir()
+    ]
     width = shutil.get_terminal_size().columns
-    facts = (spjax.__version__, *args, width, len(changed), max(changed), *map(str, own), *installed)
+    facts = (
+        spjax.__version__,
+        *args,
+        width,
+        len(changed),
+        max(changed),
+        *map(str, own),
+        *installed,
+    )
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]

@@ -20,10 +20,14 @@ from spjax.training.program import Program
 from spjax.training.run_folder import read_config
 from spjax.training.train import restore
 
-_STREAM = 2**31 - 3  # folded into the run's key; neither training nor its evaluations use it
+_STREAM = (
+    2**31 - 3
+)  # folded into the run's key; neither training nor its evaluations use it
 
 
-def play(folder: Path, used: bool, episodes: int, context: tuple[float, ...], seed: int) -> None:
+def play(
+    folder: Path, used: bool, episodes: int, context: tuple[float, ...], seed: int
+) -> None:
     """Plays new episodes with the newest policies of a run, and prints what they reach.
 
     Args:
@@ -42,12 +46,24 @@ def play(folder: Path, used: bool, episodes: int, context: tuple[float, ...], se
 
     terminal = console()
     where = space.describe(context) if context else "the target"
-    say(terminal, f"{folder} at iteration {program.iteration(state)}: {episodes} episodes on {where},")
-    say(terminal, "discounted return ± one standard error, its quantiles, and how many succeeded")
+    say(
+        terminal,
+        f"{folder} at iteration {program.iteration(state)}: {episodes} episodes on {where},",
+    )
+    say(
+        terminal,
+        "discounted return ± one standard error, its quantiles, and how many succeeded",
+    )
     print_table(terminal, _table(config, outcome))
 
 
-def _play(program: Program, states: Lanes, episodes: int, context: tuple[float, ...], seed: int) -> Outcome:
+def _play(
+    program: Program,
+    states: Lanes,
+    episodes: int,
+    context: tuple[float, ...],
+    seed: int,
+) -> Outcome:
     """Returns the outcome [lane, episode] of new episodes."""
 
     def play(experiment: Experiment, state: RunState) -> Outcome:
@@ -68,11 +84,16 @@ def _table(config: RunConfig, outcome: Outcome) -> Table:
     for name in (*config.over, "seed", "mean", "10 %", "50 %", "90 %", "success"):
         table.add_column(name.rpartition(".")[2], justify="right")
     lanes = config.lanes()
-    returns, success = np.asarray(outcome.discounted_return), np.asarray(outcome.success, float)
+    returns, success = (
+        np.asarray(outcome.discounted_return),
+        np.asarray(outcome.success, float),
+    )
     for start in range(0, len(lanes), len(config.seeds)):
         group = slice(start, start + len(config.seeds))
         settings = [setting_text(value) for value in lanes[start].settings.values()]
-        for seed, row, rate in zip(config.seeds, returns[group], success[group].mean(axis=1), strict=True):
+        for seed, row, rate in zip(
+            config.seeds, returns[group], success[group].mean(axis=1), strict=True
+        ):
             table.add_row(*settings, str(seed), *_cells(row, rate))
         if len(config.seeds) > 1:
             cells = _cells(returns[group].mean(axis=1), success[group].mean())
@@ -83,5 +104,11 @@ def _table(config: RunConfig, outcome: Outcome) -> Table:
 def _cells(values: np.ndarray, rate: float) -> list[str]:
     error = float(statistics.standard_error(values))
     band = statistics.quantiles(values[:, None])
-    mean = f"{statistics.mean(values):.2f}" + ("" if np.isnan(error) else f" ± {error:.2f}")
-    return [mean, *(f"{float(curve[0]):.2f}" for curve in (band.low, band.middle, band.high)), f"{100 * rate:.0f} %"]
+    mean = f"{statistics.mean(values):.2f}" + (
+        "" if np.isnan(error) else f" ± {error:.2f}"
+    )
+    return [
+        mean,
+        *(f"{float(curve[0]):.2f}" for curve in (band.low, band.middle, band.high)),
+        f"{100 * rate:.0f} %",
+    ]

@@ -27,7 +27,9 @@ def report(folder: Path, plots: bool) -> None:
 
 def draw(console: Console, folder: Path, only: Sequence[str] = ()) -> None:
     """Draws the pictures of a run folder, all or those of these names, and names them."""
-    from spjax.analysis.pictures import plot_run  # Matplotlib, which a run without pictures need not wait for
+    from spjax.analysis.pictures import (
+        plot_run,
+    )  # Matplotlib, which a run without pictures need not wait for
 
     for picture in plot_run(folder, only):
         say(console, f"picture: {picture}")
@@ -43,16 +45,24 @@ def frozen_lanes(frozen: Sequence[Frozen]) -> str:
     seeds = defaultdict(list)
     for lane in frozen:
         seeds[lane.iteration].append(str(lane.seed))
-    places = [f"seed {', '.join(names)} after iteration {iteration}" for iteration, names in sorted(seeds.items())]
+    places = [
+        f"seed {', '.join(names)} after iteration {iteration}"
+        for iteration, names in sorted(seeds.items())
+    ]
     return f"frozen, because their parameters became non-finite: {'; '.join(places)}"
 
 
 def _remarks(run: Run, records: Sequence[Record]) -> list[str]:
-    remarks = [f"success rate of {row.teacher}: {row.ours}" for row in comparison(records, "success_rate")]
+    remarks = [
+        f"success rate of {row.teacher}: {row.ours}"
+        for row in comparison(records, "success_rate")
+    ]
     if run.summary is not None:
         wall, compiling = run.summary.wall_seconds, run.summary.compile_seconds
         remarks.append(
-            "resumed, so not timed" if wall is None else f"{wall:.1f} s, of which {compiling:.1f} s compiling"
+            "resumed, so not timed"
+            if wall is None
+            else f"{wall:.1f} s, of which {compiling:.1f} s compiling"
         )
         if run.summary.frozen:
             remarks.append(frozen_lanes(run.summary.frozen))

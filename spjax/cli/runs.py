@@ -24,8 +24,12 @@ class PlotFlags(Part):
     kind: ClassVar[str] = "command"
 
     folders: tuple[Path, ...] = setting(help="the run folders, finished or not")
-    only: tuple[str, ...] = setting((), help="names of pictures (default: all that the runs have something for)")
-    use: tuple[tuple[str, ...], ...] = setting((), help="files or modules with pictures of your own")
+    only: tuple[str, ...] = setting(
+        (), help="names of pictures (default: all that the runs have something for)"
+    )
+    use: tuple[tuple[str, ...], ...] = setting(
+        (), help="files or modules with pictures of your own"
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,13 +38,23 @@ class ListFlags(Part):
 
     kind: ClassVar[str] = "command"
 
-    task: str = setting("", help="one task, with its contexts and its experiments (default: an overview)")
-    use: tuple[tuple[str, ...], ...] = setting((), help="files or modules with parts of your own")
+    task: str = setting(
+        "",
+        help="one task, with its contexts and its experiments (default: an overview)",
+    )
+    use: tuple[tuple[str, ...], ...] = setting(
+        (), help="files or modules with parts of your own"
+    )
 
 
 def plot(args: Sequence[str]) -> None:
     """Draws the pictures of runs."""
-    values = parse("plot", "Draw the pictures of runs into their folders.", [Group("", PlotFlags)], args)[""]
+    values = parse(
+        "plot",
+        "Draw the pictures of runs into their folders.",
+        [Group("", PlotFlags)],
+        args,
+    )[""]
     from spjax.cli.report import draw  # which needs all that analysis does
 
     load_own(words(values["use"]))
@@ -51,7 +65,11 @@ def plot(args: Sequence[str]) -> None:
 def show(args: Sequence[str]) -> None:
     """Prints what can be trained, and what was trained below runs/; or all about one task."""
     about = "Print tasks, agents, teachers and the other parts, experiments, and the runs below runs/; or all about one task."
-    named = [f"--task={args[0]}", *args[1:]] if args and not args[0].startswith("-") else args
+    named = (
+        [f"--task={args[0]}", *args[1:]]
+        if args and not args[0].startswith("-")
+        else args
+    )
     values = parse("list", about, [Group("", ListFlags)], named)[""]
     load_own(words(values["use"]))
     terminal = console()
@@ -73,7 +91,13 @@ def _contexts(name: str) -> Table:
     table = _table(name, "context", "unit", "bounds", "target")
     space, target = task.context_space, task.target.summary()
     for context, unit, low, high, mean, std in zip(
-        space.names, space.units, space.lower, space.upper, target.mean, target.std, strict=True
+        space.names,
+        space.units,
+        space.lower,
+        space.upper,
+        target.mean,
+        target.std,
+        strict=True,
     ):
         table.add_row(context, unit, f"{low:g} to {high:g}", f"{mean:g} ± {std:g}")
     return table
@@ -106,14 +130,25 @@ def _runs() -> Table:
         try:
             record, done = read_record(folder), last_iteration(folder)
             state = "finished" if is_finished(folder) else "unfinished"
-            table.add_row(str(folder), str(len(record.lanes)), f"{done} of {record.num_iterations}", state)
+            table.add_row(
+                str(folder),
+                str(len(record.lanes)),
+                f"{done} of {record.num_iterations}",
+                state,
+            )
         except (ValueError, OSError) as error:
             table.add_row(str(folder), "", "", f"unreadable: {error}")
     return table
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
     for column in columns:
         table.add_column(column, overflow="fold")
     return table

@@ -10,7 +10,17 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _WIDEST = 10_000  # columns, for whatever is printed
-_SIMILAR = {"–": "-", "—": "-", "−": "-", "±": "+-", "×": "x", "²": "^2", "…": "...", "│": "|", "─": "-"}
+_SIMILAR = {
+    "–": "-",
+    "—": "-",
+    "−": "-",
+    "±": "+-",
+    "×": "x",
+    "²": "^2",
+    "…": "...",
+    "│": "|",
+    "─": "-",
+}
 
 
 def console() -> "Console":
@@ -35,7 +45,9 @@ def print_table(terminal: "Console", table: "Table") -> None:
         if column.justify == "right":
             cells = (column.header, *column.cells)
             column.no_wrap = True
-            column.min_width = max(Measurement.get(terminal, whole, cell).maximum for cell in cells)
+            column.min_width = max(
+                Measurement.get(terminal, whole, cell).maximum for cell in cells
+            )
     terminal.print(table, crop=False)
 
 

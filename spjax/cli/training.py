@@ -35,16 +35,34 @@ class TrainFlags(Part):
     kind: ClassVar[str] = "command"
 
     agent: str = setting("ppo", help="who learns; chooses the flags --agent.*")
-    teacher: str = setting("self-paced", help="who chooses the tasks; chooses the flags --teacher.*")
-    variant: str = setting("published", help="of the preset: what gave the published results, or the printed text")
-    start: str = setting("initial", help="distribution of contexts that a teacher that moves starts from")
-    hold_position: bool = setting(False, help="clone the policy to the zero action before training, or do not")
-    seeds: str = setting("1", help="N for the seeds 1 to N, or a list: 3,5,8 (a single one: 5,)")
+    teacher: str = setting(
+        "self-paced", help="who chooses the tasks; chooses the flags --teacher.*"
+    )
+    variant: str = setting(
+        "published",
+        help="of the preset: what gave the published results, or the printed text",
+    )
+    start: str = setting(
+        "initial", help="distribution of contexts that a teacher that moves starts from"
+    )
+    hold_position: bool = setting(
+        False, help="clone the policy to the zero action before training, or do not"
+    )
+    seeds: str = setting(
+        "1", help="N for the seeds 1 to N, or a list: 3,5,8 (a single one: 5,)"
+    )
     iterations: int = setting(0, help="of the agent")
-    evaluate_every: int = setting(0, help="iterations between evaluations, each of which is also a checkpoint")
+    evaluate_every: int = setting(
+        0, help="iterations between evaluations, each of which is also a checkpoint"
+    )
     evaluation_episodes: int = setting(0, help="of each seed in one evaluation")
-    use: tuple[tuple[str, ...], ...] = setting((), help="files or modules with parts of your own")
-    out: Path | None = setting(None, help="run folder (default: runs/TASK-AGENT-TEACHER, with a number if it exists)")
+    use: tuple[tuple[str, ...], ...] = setting(
+        (), help="files or modules with parts of your own"
+    )
+    out: Path | None = setting(
+        None,
+        help="run folder (default: runs/TASK-AGENT-TEACHER, with a number if it exists)",
+    )
     quiet: bool = setting(False, help="show no progress")
     plots: bool = setting(True, help="draw the pictures, or do not")
 
@@ -54,7 +72,8 @@ class SweepFlags(TrainFlags):
     """The same for a grid of settings."""
 
     over: tuple[tuple[str, ...], ...] = setting(
-        (), help="PART.SETTING=VALUE,VALUE for task, agent or teacher; several numbers: 0.2:0.1"
+        (),
+        help="PART.SETTING=VALUE,VALUE for task, agent or teacher; several numbers: 0.2:0.1",
     )
 
 
@@ -65,7 +84,9 @@ class ResumeFlags(Part):
     kind: ClassVar[str] = "command"
 
     folder: Path = setting(help="the run folder")
-    use: tuple[tuple[str, ...], ...] = setting((), help="accept the run's own files as they are now")
+    use: tuple[tuple[str, ...], ...] = setting(
+        (), help="accept the run's own files as they are now"
+    )
     quiet: bool = setting(False, help="show no progress")
     plots: bool = setting(True, help="draw the pictures, or do not")
 
@@ -82,14 +103,31 @@ def sweep(args: Sequence[str]) -> None:
 
 def resume(args: Sequence[str]) -> None:
     """Continues a run from its newest checkpoint; its settings cannot be changed."""
-    fixed = {field.name for field in dataclasses.fields(SweepFlags)} - {"quiet", "plots", "use"}
+    fixed = {field.name for field in dataclasses.fields(SweepFlags)} - {
+        "quiet",
+        "plots",
+        "use",
+    }
     for token in args:
         name = token.partition("=")[0].removeprefix("--").replace("-", "_")
         if token.startswith("--") and ("." in name or name in fixed):
-            raise UsageError(f"a run's settings are fixed; start a new run to change {name}")
-    values = parse("resume", "Continue a run from its newest checkpoint.", [Group("", ResumeFlags)], args)[""]
+            raise UsageError(
+                f"a run's settings are fixed; start a new run to change {name}"
+            )
+    values = parse(
+        "resume",
+        "Continue a run from its newest checkpoint.",
+        [Group("", ResumeFlags)],
+        args,
+    )[""]
     folder, used = values["folder"], load_own(words(values["use"]))
-    _train(folder, values["plots"], lambda: training.resume(folder, progress=not values["quiet"], accept_changes=used))
+    _train(
+        folder,
+        values["plots"],
+        lambda: training.resume(
+            folder, progress=not values["quiet"], accept_changes=used
+        ),
+    )
 
 
 def _start(command: str, flags: type[TrainFlags], args: Sequence[str]) -> None:
@@ -100,13 +138,21 @@ def _start(command: str, flags: type[TrainFlags], args: Sequence[str]) -> None:
     elif {"-h", "--help"} & set(args):
         shown, name = f"{command} TASK", _SHOWN
     else:
-        raise UsageError(f"{command} needs a task first: {' or '.join(catalogue.names('task'))}")
+        raise UsageError(
+            f"{command} needs a task first: {' or '.join(catalogue.names('task'))}"
+        )
     config, how = _configure(command, shown, flags, name, args)
     config.check()
     folder = how["out"] or _free_folder(config)
     line = shlex.join(["spjax", command, name, *args])
     try:
-        _train(folder, how["plots"], lambda: training.train(config, folder, progress=not how["quiet"], command=line))
+        _train(
+            folder,
+            how["plots"],
+            lambda: training.train(
+                config, folder, progress=not how["quiet"], command=line
+            ),
+        )
     finally:
         if how["out"] is None:  # made here, and empty where nothing began
             with contextlib.suppress(OSError):
@@ -135,10 +181,14 @@ def _configure(
         value_of(args, "--variant") or flags().variant,
         value_of(args, "--start"),
     ).resolved
-    chosen = {part: _with_chosen_parts(part, getattr(base, part), args) for part in PARTS}
+    chosen = {
+        part: _with_chosen_parts(part, getattr(base, part), args) for part in PARTS
+    }
     run = Group("", _defaults(flags, base, name), choices=_choices(name))
     groups = [run, *(group for part in PARTS for group in _groups(part, chosen[part]))]
-    about = _ABOUT[command] + (f" The settings below are those of {name}." if shown.endswith("TASK") else "")
+    about = _ABOUT[command] + (
+        f" The settings below are those of {name}." if shown.endswith("TASK") else ""
+    )
     values = parse(shown, about, groups, args)
     how = values[""]
     config = dataclasses.replace(
@@ -176,7 +226,9 @@ def _choices(task: str) -> Mapping[str, Sequence[str]]:
     }
 
 
-def _with_chosen_parts(prefix: str, part: Part, args: Sequence[str]) -> Part | type[Part]:
+def _with_chosen_parts(
+    prefix: str, part: Part, args: Sequence[str]
+) -> Part | type[Part]:
     """Returns the part with nested parts of other names in place where a flag names them, at their defaults."""
     for name, declared in part.declared().items():
         if declared.kind is None:
@@ -184,7 +236,9 @@ def _with_chosen_parts(prefix: str, part: Part, args: Sequence[str]) -> Part | t
         path = f"{prefix}.{name}"
         wanted = value_of(args, "--" + path.replace("_", "-"))
         value = part.settings()[name]
-        if wanted is not None and not (isinstance(value, Part) and catalogue.name_of(value) == wanted):
+        if wanted is not None and not (
+            isinstance(value, Part) and catalogue.name_of(value) == wanted
+        ):
             value = _fresh(declared.kind, wanted)
             part = part.changed(**{name: value})
         if isinstance(value, Part):
@@ -196,7 +250,9 @@ def _fresh(kind: str, name: str) -> Part | type[Part]:
     """Returns a part at its defaults; its class where some settings have none."""
     entry = catalogue.find(kind, name)
     cls: type[Part] = entry.cls
-    needed = [one for one in cls.declared().values() if one.default is dataclasses.MISSING]
+    needed = [
+        one for one in cls.declared().values() if one.default is dataclasses.MISSING
+    ]
     return cls if needed else catalogue.make(kind, name)
 
 
@@ -210,12 +266,16 @@ def _groups(prefix: str, part: Part | type[Part]) -> list[Group]:
     groups = [Group(prefix, part, title, hidden)]
     values = part.settings() if isinstance(part, Part) else {}
     for name, value in values.items():
-        if isinstance(value, Part) or (isinstance(value, type) and issubclass(value, Part)):
+        if isinstance(value, Part) or (
+            isinstance(value, type) and issubclass(value, Part)
+        ):
             groups += _groups(f"{prefix}.{name}", value)
     return groups
 
 
-def _built(prefix: str, part: Part | type[Part], values: Mapping[str, Mapping[str, Any]]) -> Any:
+def _built(
+    prefix: str, part: Part | type[Part], values: Mapping[str, Mapping[str, Any]]
+) -> Any:
     """Returns the part with the values of its flags."""
     given = values[prefix]
     if isinstance(part, type):
@@ -235,7 +295,9 @@ def _sweepable(part: Part) -> str:
 
 
 def _seeds(text: str) -> tuple[int, ...]:
-    numbers: tuple[int, ...] = read("--seeds", tuple[int, ...], [part for part in text.split(",") if part])
+    numbers: tuple[int, ...] = read(
+        "--seeds", tuple[int, ...], [part for part in text.split(",") if part]
+    )
     if "," in text:
         return numbers
     if not 1 <= numbers[0] <= MAX_SEEDS:
@@ -246,7 +308,9 @@ def _seeds(text: str) -> tuple[int, ...]:
 def _over(texts: Sequence[str], config: RunConfig) -> dict[str, tuple[Value, ...]]:
     """Returns the values of each swept setting; settings that cannot be swept are left for `RunConfig.check` to name."""
     if not texts:
-        raise UsageError("sweep needs at least one --over, for example --over agent.learning_rate=1e-4,1e-3")
+        raise UsageError(
+            "sweep needs at least one --over, for example --over agent.learning_rate=1e-4,1e-3"
+        )
     hints = {
         f"{part}.{name}": declared.hint
         for part in PARTS
@@ -260,7 +324,9 @@ def _over(texts: Sequence[str], config: RunConfig) -> dict[str, tuple[Value, ...
             raise UsageError(f"--over needs SETTING=VALUE,VALUE, got {text!r}")
         if name in over:
             raise UsageError(f"each setting may be swept once, got {name} twice")
-        over[name] = tuple(_value(name, hints.get(name), value) for value in values.split(","))
+        over[name] = tuple(
+            _value(name, hints.get(name), value) for value in values.split(",")
+        )
     return over
 
 
@@ -271,8 +337,14 @@ def _value(name: str, hint: Any, text: str) -> Any:
 def _free_folder(config: RunConfig) -> Path:
     """Makes the first folder below runs/ for this experiment that does not exist; processes that start together get two."""
     schedule = config.teacher.settings().get("schedule")
-    parts = [config.task.name, catalogue.name_of(config.agent), catalogue.name_of(config.teacher)]
-    name = "-".join([*parts, *([catalogue.name_of(schedule)] if isinstance(schedule, Part) else [])])
+    parts = [
+        config.task.name,
+        catalogue.name_of(config.agent),
+        catalogue.name_of(config.teacher),
+    ]
+    name = "-".join(
+        [*parts, *([catalogue.name_of(schedule)] if isinstance(schedule, Part) else [])]
+    )
     runs = Path("runs")
     runs.mkdir(exist_ok=True)
     folder, number = runs / name, 1

@@ -48,12 +48,18 @@ class ContextDistribution(Part, abc.ABC):
         """The family's coordinates around a distribution."""
 
     @abc.abstractmethod
-    def sample(self, key: Array, space: ContextSpace | None = None) -> Float[Array, " dim"]:
+    def sample(
+        self, key: Array, space: ContextSpace | None = None
+    ) -> Float[Array, " dim"]:
         """Returns one draw; inside the space where one is given, and the family says how."""
 
-    def sample_many(self, key: Array, space: ContextSpace | None, count: int) -> Float[Array, "count dim"]:
+    def sample_many(
+        self, key: Array, space: ContextSpace | None, count: int
+    ) -> Float[Array, "count dim"]:
         """Returns independent draws; by default one `sample` for each child of the key."""
-        return jax.vmap(lambda key: self.sample(key, space))(jax.random.split(key, count))
+        return jax.vmap(lambda key: self.sample(key, space))(
+            jax.random.split(key, count)
+        )
 
     @abc.abstractmethod
     def log_prob(self, context: Float[Array, " dim"]) -> Float[Array, ""]:

@@ -17,7 +17,13 @@ from flax import struct
 from jaxtyping import Array, Bool, Float, PyTree
 
 from spjax.solvers.augmented_lagrangian import Result, Solution, SolverConfig, solve
-from spjax.solvers.implicit import Constraints, Derivatives, Model, Objective, attach_derivatives
+from spjax.solvers.implicit import (
+    Constraints,
+    Derivatives,
+    Model,
+    Objective,
+    attach_derivatives,
+)
 
 KlDirection = Literal["old-new", "new-old"]  # KL(old || new) or KL(new || old)
 Family = TypeVar("Family")
@@ -37,9 +43,13 @@ class LocalProblem:
     performance_weight: Float[Array, ""]
     target_weight: Float[Array, ""]
     max_kl: Float[Array, ""]  # > 0
-    radius: Float[Array, ""]  # sqrt(2 max_kl); 0 keeps everything at the old distribution
+    radius: Float[
+        Array, ""
+    ]  # sqrt(2 max_kl); 0 keeps everything at the old distribution
     slack: Float[Array, ""]  # P(old) - performance_bound
-    slack_scale: Float[Array, ""]  # > 0; of order of the change of P over the trust region
+    slack_scale: Float[
+        Array, ""
+    ]  # > 0; of order of the change of P over the trust region
     bounded: Bool[Array, ""]  # whether P >= performance_bound is a constraint
 
 
@@ -71,7 +81,13 @@ class Chart(abc.ABC, Generic[Family, Data]):
         """Returns n, the number of coordinates."""
 
     @abc.abstractmethod
-    def prepare(self, old: Family, target: Family, contexts: Float[Array, "M dim"], mask: Bool[Array, " M"]) -> Data:
+    def prepare(
+        self,
+        old: Family,
+        target: Family,
+        contexts: Float[Array, "M dim"],
+        mask: Bool[Array, " M"],
+    ) -> Data:
         """Returns what the other methods need of one problem, a pytree; finite where the mask is False, too."""
 
     @abc.abstractmethod
@@ -87,7 +103,9 @@ class Chart(abc.ABC, Generic[Family, Data]):
         """Returns log p_new(c) - log p_old(c) for every context; anything finite where masked out."""
 
     @abc.abstractmethod
-    def kl_from_old(self, data: Data, z: Float[Array, " n"], direction: KlDirection) -> Float[Array, ""]:
+    def kl_from_old(
+        self, data: Data, z: Float[Array, " n"], direction: KlDirection
+    ) -> Float[Array, ""]:
         """Returns KL(old || new) or KL(new || old), nats, exact or an upper bound, so that KL <= max_kl is a promise."""
 
     @abc.abstractmethod
@@ -100,7 +118,9 @@ class Chart(abc.ABC, Generic[Family, Data]):
         Raises:
             ValueError: the family has no floors.
         """
-        raise ValueError(f"std_floor is for Gaussian contexts; {type(self).__name__} has no floors: leave it out")
+        raise ValueError(
+            f"std_floor is for Gaussian contexts; {type(self).__name__} has no floors: leave it out"
+        )
 
     def limits(self, data: Data, z: Float[Array, " n"]) -> Float[Array, " m"]:
         """Returns further constraints, linear in z and feasible where <= 0; m = 0 by default."""
@@ -111,17 +131,26 @@ class Chart(abc.ABC, Generic[Family, Data]):
         return jax.tree.map(lambda leaf: leaf.astype(dtype), self.at(data, z))
 
     def part_of(
-        self, fraction: Float[Array, ""], radius: Float[Array, ""], y: Float[Array, " n"]
+        self,
+        fraction: Float[Array, ""],
+        radius: Float[Array, ""],
+        y: Float[Array, " n"],
     ) -> Float[Array, " n"]:
         """Returns the z from which a solution y is rounded that has to be drawn back; all of it at 1, the old one at 0."""
         return fraction * radius * y
 
     def gradients(
-        self, data: Data, z: Float[Array, " n"], weights: Float[Array, " M"], direction: KlDirection
+        self,
+        data: Data,
+        z: Float[Array, " n"],
+        weights: Float[Array, " M"],
+        direction: KlDirection,
     ) -> Gradients:
         """Returns the first derivatives; automatic unless the family writes its own."""
         return Gradients(
-            gain=jax.grad(lambda z: performance_gain(weights, self.log_ratios(data, z)))(z),
+            gain=jax.grad(
+                lambda z: performance_gain(weights, self.log_ratios(data, z))
+            )(z),
             to_target=jax.grad(lambda z: self.kl_to_target_gain(data, z))(z),
             from_old=jax.grad(lambda z: self.kl_from_old(data, z, direction))(z),
             limits=jax.jacrev(lambda z: self.limits(data, z))(z),
@@ -141,7 +170,11 @@ class Chart(abc.ABC, Generic[Family, Data]):
             gain = performance_gain(weights, self.log_ratios(data, z))
             to_target = self.kl_to_target_gain(data, z)
             from_old = self.kl_from_old(data, z, direction)
-            return coefficients.gain * gain + coefficients.to_target * to_target + coefficients.from_old * from_old
+            return (
+                coefficients.gain * gain
+                + coefficients.to_target * to_target
+                + coefficients.from_old * from_old
+            )
 
         return jax.hessian(weighted_sum)(z)
 
@@ -150,13 +183,24 @@ class Chart(abc.ABC, Generic[Family, Data]):
         return None
 
     def minimise(
-        self, problem: LocalProblem, direction: KlDirection, config: SolverConfig, search_outliers: bool
+        self,
+        problem: LocalProblem,
+        direction: KlDirection,
+        config: SolverConfig,
+        search_outliers: bool,
     ) -> Solution:
         """Returns the solution y; by the augmented Lagrangian method, unless the family has an exact solve."""
         objective, constraints, derivatives = local_functions(self, direction)
 
         def solve_from(start: Float[Array, " n"]) -> Solution:
-            return solve(objective, constraints, start, problem, config=config, derivatives=derivatives)
+            return solve(
+                objective,
+                constraints,
+                start,
+                problem,
+                config=config,
+                derivatives=derivatives,
+            )
 
         first = solve_from(jnp.zeros(self.size(problem.old), problem.radius.dtype))
         start = self.outlying_start(problem.data) if search_outliers else None
@@ -175,16 +219,22 @@ class Chart(abc.ABC, Generic[Family, Data]):
         valid: Bool[Array, ""],
     ) -> Float[Array, " n"]:
         """Returns the solution y as a differentiable function of the problem; derivatives are zero where not ``valid``."""
-        return attach_derivatives(*local_functions(self, direction), y, multipliers, valid, problem)[0]
+        return attach_derivatives(
+            *local_functions(self, direction), y, multipliers, valid, problem
+        )[0]
 
 
-def performance_gain(weights: Float[Array, " M"], log_ratios: Float[Array, " M"]) -> Float[Array, ""]:
+def performance_gain(
+    weights: Float[Array, " M"], log_ratios: Float[Array, " M"]
+) -> Float[Array, ""]:
     """Returns P(new) - P(old), P the importance-weighted mean of the values."""
     return (weights * jnp.expm1(log_ratios)).sum()
 
 
 @functools.cache
-def local_functions(chart: Chart[Any, Any], direction: KlDirection) -> tuple[Objective, Constraints, Derivatives]:
+def local_functions(
+    chart: Chart[Any, Any], direction: KlDirection
+) -> tuple[Objective, Constraints, Derivatives]:
     """Returns objective, constraints (KL, performance, limits) and derivatives of a `LocalProblem` in y."""
 
     def gain_at(problem: LocalProblem, z: Float[Array, " n"]) -> Float[Array, ""]:
@@ -199,11 +249,19 @@ def local_functions(chart: Chart[Any, Any], direction: KlDirection) -> tuple[Obj
         z = problem.radius * y
         return constraints_at(problem, z, gain_at(problem, z))
 
-    def constraints_at(problem: LocalProblem, z: Float[Array, " n"], gain: Float[Array, ""]) -> Float[Array, " m"]:
+    def constraints_at(
+        problem: LocalProblem, z: Float[Array, " n"], gain: Float[Array, ""]
+    ) -> Float[Array, " m"]:
         excess = chart.kl_from_old(problem.data, z, direction) / problem.max_kl - 1.0
-        shortfall = jnp.where(problem.bounded, -(problem.slack + gain) / problem.slack_scale, -1.0)
+        shortfall = jnp.where(
+            problem.bounded, -(problem.slack + gain) / problem.slack_scale, -1.0
+        )
         moves = problem.radius > 0
-        limits = jnp.where(moves, chart.limits(problem.data, z) / jnp.where(moves, problem.radius, 1.0), -1.0)
+        limits = jnp.where(
+            moves,
+            chart.limits(problem.data, z) / jnp.where(moves, problem.radius, 1.0),
+            -1.0,
+        )
         return jnp.concatenate([excess[None], shortfall[None], limits])
 
     def model(y: Float[Array, " n"], problem: LocalProblem) -> Model:
@@ -211,17 +269,28 @@ def local_functions(chart: Chart[Any, Any], direction: KlDirection) -> tuple[Obj
         slopes = chart.gradients(problem.data, z, problem.weights, direction)
         gain, kl_gain = gain_at(problem, z), chart.kl_to_target_gain(problem.data, z)
         value = problem.target_weight * kl_gain - problem.performance_weight * gain
-        gradient = problem.target_weight * slopes.to_target - problem.performance_weight * slopes.gain
+        gradient = (
+            problem.target_weight * slopes.to_target
+            - problem.performance_weight * slopes.gain
+        )
         jacobian = jnp.concatenate(
             [
                 problem.radius * slopes.from_old[None] / problem.max_kl,
-                jnp.where(problem.bounded, -problem.radius * slopes.gain / problem.slack_scale, 0.0)[None],
+                jnp.where(
+                    problem.bounded,
+                    -problem.radius * slopes.gain / problem.slack_scale,
+                    0.0,
+                )[None],
                 slopes.limits,  # limits are divided by the radius: their slopes in y are those in z
             ]
         )
-        return Model(value, constraints_at(problem, z, gain), problem.radius * gradient, jacobian)
+        return Model(
+            value, constraints_at(problem, z, gain), problem.radius * gradient, jacobian
+        )
 
-    def hessian(y: Float[Array, " n"], problem: LocalProblem, weights: Float[Array, " m"]) -> Float[Array, "n n"]:
+    def hessian(
+        y: Float[Array, " n"], problem: LocalProblem, weights: Float[Array, " m"]
+    ) -> Float[Array, "n n"]:
         """Returns the second derivative of objective + weights . constraints."""
         bound_weight = jnp.where(problem.bounded, weights[1] / problem.slack_scale, 0.0)
         coefficients = Coefficients(
@@ -230,12 +299,16 @@ def local_functions(chart: Chart[Any, Any], direction: KlDirection) -> tuple[Obj
             from_old=weights[0] / problem.max_kl,
         )
         z = problem.radius * y
-        return problem.radius**2 * chart.curvature(problem.data, z, problem.weights, direction, coefficients)
+        return problem.radius**2 * chart.curvature(
+            problem.data, z, problem.weights, direction, coefficients
+        )
 
     return objective, constraints, Derivatives(model, hessian)
 
 
-def scaled(chart: Chart[Any, Any], problem: LocalProblem, direction: KlDirection) -> LocalProblem:
+def scaled(
+    chart: Chart[Any, Any], problem: LocalProblem, direction: KlDirection
+) -> LocalProblem:
     """Returns the problem with objective and performance constraint divided by their slopes at the old distribution."""
     derivatives = local_functions(chart, direction)[2]
     origin = jnp.zeros(chart.size(problem.old), problem.radius.dtype)

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 _ROWS = Setting(unit="context units", help="a row for each context")
 _WEIGHTS = Setting(least=0, help="of the rows; None for equal ones")
-_FILE = Setting(static=True, help="CSV with a row for each context; a last column named weight has theirs")
+_FILE = Setting(
+    static=True,
+    help="CSV with a row for each context; a last column named weight has theirs",
+)
 _DECLARED = {
     "table": Declared("table", tuple[tuple[float, ...], ...] | None, None, _ROWS),
     "weights": Declared("weights", tuple[float, ...] | None, None, _WEIGHTS),
@@ -40,11 +43,15 @@ class Discrete(ContextDistribution):
     """Probabilities softmax(logits) over the rows of a table; a pytree, so it vmaps over seeds as it is."""
 
     table: Float[Array, "N dim"]  # the contexts, all different, context units
-    logits: Float[Array, " N"]  # log weights, nats, up to a constant; -infinity for a context that never comes
+    logits: Float[
+        Array, " N"
+    ]  # log weights, nats, up to a constant; -infinity for a context that never comes
 
     @classmethod
     def from_weights(
-        cls, table: ArrayLike | Sequence[Sequence[float]], weights: ArrayLike | Sequence[float]
+        cls,
+        table: ArrayLike | Sequence[Sequence[float]],
+        weights: ArrayLike | Sequence[float],
     ) -> "Discrete":
         """Returns the distribution with probabilities in proportion to the weights. Call it outside jit.
 
@@ -57,10 +64,15 @@ class Discrete(ContextDistribution):
                 f"a table of shape [N, dim] needs N weights, got table {rows.shape} and weights {shares.shape}"
             )
         if not (np.isfinite(shares) & (shares >= 0)).all() or not shares.any():
-            raise ValueError(f"weights must be finite, at least 0 and not all 0, got {shares.tolist()}")
+            raise ValueError(
+                f"weights must be finite, at least 0 and not all 0, got {shares.tolist()}"
+            )
         with np.errstate(divide="ignore"):
             logits = np.log(shares / shares.max())
-        return cls(table=jnp.asarray(rows, dtype=float), logits=jnp.asarray(logits, dtype=float))
+        return cls(
+            table=jnp.asarray(rows, dtype=float),
+            logits=jnp.asarray(logits, dtype=float),
+        )
 
     @classmethod
     def uniform(cls, table: ArrayLike | Sequence[Sequence[float]]) -> "Discrete":
@@ -75,7 +87,11 @@ class Discrete(ContextDistribution):
     def settings(self) -> dict[str, Any]:
         """Returns the table and its weights, the largest of which is 1."""
         weights = np.exp(np.asarray(self.logits) - np.asarray(self.logits).max())
-        return {"table": tuple(map(_decimals, np.asarray(self.table))), "weights": _decimals(weights), "file": None}
+        return {
+            "table": tuple(map(_decimals, np.asarray(self.table))),
+            "weights": _decimals(weights),
+            "file": None,
+        }
 
     @classmethod
     def made(cls, **values: Any) -> "Discrete":
@@ -91,7 +107,9 @@ class Discrete(ContextDistribution):
             return _read(file)
         if table is None or file is not None:
             raise ValueError("a discrete distribution needs either a table or a file")
-        return cls.uniform(table) if weights is None else cls.from_weights(table, weights)
+        return (
+            cls.uniform(table) if weights is None else cls.from_weights(table, weights)
+        )
 
     def changed(self, **values: Any) -> "Discrete":
         """Returns the distribution with other values of these settings; a file replaces the table and its weights."""
@@ -107,7 +125,9 @@ class Discrete(ContextDistribution):
     @property
     def chart(self) -> "DiscreteChart":
         """Log ratios to the old probabilities, with an exact solve."""
-        from spjax.contexts.discrete_chart import DiscreteChart  # which needs the class Discrete
+        from spjax.contexts.discrete_chart import (
+            DiscreteChart,
+        )  # which needs the class Discrete
 
         return DiscreteChart()
 
@@ -121,7 +141,9 @@ class Discrete(ContextDistribution):
         """The probabilities of the rows."""
         return jax.nn.softmax(self.logits)
 
-    def sample(self, key: Array, space: ContextSpace | None = None) -> Float[Array, " dim"]:
+    def sample(
+        self, key: Array, space: ContextSpace | None = None
+    ) -> Float[Array, " dim"]:
         """Returns one row; `check` sees to it that all of them lie inside the space."""
         return self.table[jax.random.categorical(key, self.logits)]
 
@@ -132,7 +154,9 @@ class Discrete(ContextDistribution):
         distances = ((context / scale - self.table / scale) ** 2).sum(axis=1)
         numbers = jnp.arange(len(self.table), dtype=jnp.int32)
         # Not argmin, which cannot be lowered in a region of float64.
-        return jnp.where(distances <= distances.min(), numbers, len(self.table) - 1).min()
+        return jnp.where(
+            distances <= distances.min(), numbers, len(self.table) - 1
+        ).min()
 
     def log_prob(self, context: Float[Array, " dim"]) -> Float[Array, ""]:
         """Returns the log probability of the row nearest to a context, nats."""
@@ -148,8 +172,12 @@ class Discrete(ContextDistribution):
         """Returns KL(self || other) in nats, by rows; infinite where the other never gives what this one does."""
         probs, other_probs = self.probs, other.probs
         common = (probs > 0) & (other_probs > 0)
-        ratio = jnp.where(common, other.log_probs - jnp.where(common, self.log_probs, 0.0), 0.0)
-        inside = probs * expm1_minus(ratio) + jnp.where(probs > 0, 0.0, other_probs)  # each term is >= 0
+        ratio = jnp.where(
+            common, other.log_probs - jnp.where(common, self.log_probs, 0.0), 0.0
+        )
+        inside = probs * expm1_minus(ratio) + jnp.where(
+            probs > 0, 0.0, other_probs
+        )  # each term is >= 0
         return jnp.where((probs > 0) & (other_probs == 0), jnp.inf, inside).sum()
 
     def check(self, space: ContextSpace, what: str) -> None:
@@ -169,13 +197,22 @@ class Discrete(ContextDistribution):
                 f"{what} needs one weight a row, got {len(table)} rows and weights of shape {logits.shape}"
             )
         for number, row in enumerate(table):
-            space.check([float(str(value)) for value in row], f"{what}: row {number} of the table")
-        _, first, counts = np.unique(table, axis=0, return_index=True, return_counts=True)
+            space.check(
+                [float(str(value)) for value in row],
+                f"{what}: row {number} of the table",
+            )
+        _, first, counts = np.unique(
+            table, axis=0, return_index=True, return_counts=True
+        )
         if len(first) < len(table):
             twice = table[first[counts > 1][0]]
-            raise ValueError(f"{what}: the rows of the table must differ, got {twice.tolist()} more than once")
+            raise ValueError(
+                f"{what}: the rows of the table must differ, got {twice.tolist()} more than once"
+            )
         if not (logits < np.inf).all() or not (logits > -np.inf).any():
-            raise ValueError(f"{what}: weights must be finite, at least 0 and not all 0, got logits {logits.tolist()}")
+            raise ValueError(
+                f"{what}: weights must be finite, at least 0 and not all 0, got logits {logits.tolist()}"
+            )
 
     def check_target(self, target: ContextDistribution) -> None:
         """Checks that the target is over the same table and has mass wherever this one has.
@@ -189,11 +226,18 @@ class Discrete(ContextDistribution):
             raise ValueError(
                 f"old and target must share one table, got shapes {self.table.shape} and {target.table.shape}"
             )
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((self, target))):
+        if any(
+            isinstance(leaf, jax.core.Tracer)
+            for leaf in jax.tree.leaves((self, target))
+        ):
             return
         if not np.array_equal(self.table, target.table):
-            raise ValueError("old and target must share one table, got tables that differ in their rows")
-        missing = np.flatnonzero((np.asarray(target.probs) == 0) & (np.asarray(self.probs) > 0))
+            raise ValueError(
+                "old and target must share one table, got tables that differ in their rows"
+            )
+        missing = np.flatnonzero(
+            (np.asarray(target.probs) == 0) & (np.asarray(self.probs) > 0)
+        )
         if missing.size:
             raise ValueError(
                 f"the target has no weight on row {missing[0]}, where the old distribution has: KL(new || target) would be "
@@ -203,7 +247,11 @@ class Discrete(ContextDistribution):
     def is_usable(self) -> Bool[Array, ""]:
         """Returns whether rows are finite and logits give probabilities."""
         logits = self.logits
-        return jnp.isfinite(self.table).all() & (logits < jnp.inf).all() & (logits > -jnp.inf).any()
+        return (
+            jnp.isfinite(self.table).all()
+            & (logits < jnp.inf).all()
+            & (logits > -jnp.inf).any()
+        )
 
 
 def _read(file: str) -> Discrete:
@@ -211,7 +259,11 @@ def _read(file: str) -> Discrete:
     path = Path(file)
     if not path.is_file():
         raise ValueError(f"there is no file {path} with a table of contexts")
-    rows = [line.split(",") for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    rows = [
+        line.split(",")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.strip()
+    ]
     header = rows[:1] if rows and not _are_numbers(rows[0]) else []
     body = rows[len(header) :]
     for number, row in enumerate(body, len(header) + 1):

@@ -25,7 +25,13 @@ from flax import struct
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from spjax.contexts.chart import Chart, KlDirection, LocalProblem, local_functions, performance_gain
+from spjax.contexts.chart import (
+    Chart,
+    KlDirection,
+    LocalProblem,
+    local_functions,
+    performance_gain,
+)
 from spjax.contexts.discrete import Discrete
 from spjax.solvers.augmented_lagrangian import Result, Solution, SolverConfig
 from spjax.solvers.implicit import pull_back
@@ -33,7 +39,9 @@ from spjax.solvers.linalg import solve_positive
 from spjax.solvers.root import bracket_root
 from spjax.solvers.series import expm1_minus
 
-MARGIN = 2.0**-21  # of max_kl and of the bound's scale, which the solution keeps free for rounding
+MARGIN = (
+    2.0**-21
+)  # of max_kl and of the bound's scale, which the solution keeps free for rounding
 FURTHEST = 1e12  # largest spread of an exponent, for a minimum without a trust region (all mass on the best row)
 NEGLIGIBLE = 1e-12  # a multiplier, in units of a
 MAX_NORMALISING = 40  # Newton steps for kappa
@@ -74,63 +82,98 @@ class DiscreteChart(Chart[Discrete, DiscreteData]):
         return old.logits.shape[-1]
 
     def prepare(
-        self, old: Discrete, target: Discrete, contexts: Float[Array, "M dim"], mask: Bool[Array, " M"]
+        self,
+        old: Discrete,
+        target: Discrete,
+        contexts: Float[Array, "M dim"],
+        mask: Bool[Array, " M"],
     ) -> DiscreteData:
         """Returns probabilities, and the rows of the contexts."""
         probs = old.probs
         there = probs > 0
-        log_target = jnp.where(there, target.log_probs - jnp.where(there, old.log_probs, 0.0), 0.0)
+        log_target = jnp.where(
+            there, target.log_probs - jnp.where(there, old.log_probs, 0.0), 0.0
+        )
         finite = jnp.isfinite(log_target)
         return DiscreteData(
             old=old,
             probs=probs,
             log_target=jnp.where(finite, log_target, 0.0),
-            rows=lax.map(lax.stop_gradient(old).nearest, lax.stop_gradient(contexts)),  # one by one: stays in the cache
+            rows=lax.map(
+                lax.stop_gradient(old).nearest, lax.stop_gradient(contexts)
+            ),  # one by one: stays in the cache
             supported=finite.all(),
         )
 
     def at(self, data: DiscreteData, z: Float[Array, " N"]) -> Discrete:
         """Returns the distribution with probabilities in proportion to q exp(z)."""
-        return dataclasses.replace(data.old, logits=data.old.logits + _normalised(data.probs, z))
+        return dataclasses.replace(
+            data.old, logits=data.old.logits + _normalised(data.probs, z)
+        )
 
     def coordinates(self, data: DiscreteData, new: Discrete) -> Float[Array, " N"]:
         """Returns the log ratios, normalised; 0 where q = 0."""
         there = data.probs > 0
-        return _normalised(data.probs, jnp.where(there, new.logits - jnp.where(there, data.old.logits, 0.0), 0.0))
+        return _normalised(
+            data.probs,
+            jnp.where(there, new.logits - jnp.where(there, data.old.logits, 0.0), 0.0),
+        )
 
-    def log_ratios(self, data: DiscreteData, z: Float[Array, " N"]) -> Float[Array, " M"]:
+    def log_ratios(
+        self, data: DiscreteData, z: Float[Array, " N"]
+    ) -> Float[Array, " M"]:
         """Returns log p_new(c) - log p_old(c) for every context; 0 on a row that the old distribution never gives."""
         return jnp.where(data.probs > 0, _normalised(data.probs, z), 0.0)[data.rows]
 
-    def kl_from_old(self, data: DiscreteData, z: Float[Array, " N"], direction: KlDirection) -> Float[Array, ""]:
+    def kl_from_old(
+        self, data: DiscreteData, z: Float[Array, " N"], direction: KlDirection
+    ) -> Float[Array, ""]:
         """Returns KL(old || new) or KL(new || old); exact, >= 0 in any precision."""
         return _kl(data.probs, _normalised(data.probs, z), direction)
 
-    def kl_to_target_gain(self, data: DiscreteData, z: Float[Array, " N"]) -> Float[Array, ""]:
+    def kl_to_target_gain(
+        self, data: DiscreteData, z: Float[Array, " N"]
+    ) -> Float[Array, ""]:
         """Returns KL(new || target) - KL(old || target)."""
         v = _normalised(data.probs, z)
-        return _kl(data.probs, v, "new-old") - data.probs @ (jnp.expm1(v) * data.log_target)
+        return _kl(data.probs, v, "new-old") - data.probs @ (
+            jnp.expm1(v) * data.log_target
+        )
 
     def part_of(
-        self, fraction: Float[Array, ""], radius: Float[Array, ""], y: Float[Array, " N"]
+        self,
+        fraction: Float[Array, ""],
+        radius: Float[Array, ""],
+        y: Float[Array, " N"],
     ) -> Float[Array, " N"]:
         """Returns the mixture (1 - fraction) q + fraction p: there KL is convex and the performance linear."""
         v = radius * y
         return jnp.where(fraction < 1, jnp.log(1 - fraction + fraction * jnp.exp(v)), v)
 
     def minimise(
-        self, problem: LocalProblem, direction: KlDirection, config: SolverConfig, search_outliers: bool
+        self,
+        problem: LocalProblem,
+        direction: KlDirection,
+        config: SolverConfig,
+        search_outliers: bool,
     ) -> Solution:
         """Returns the solution, the only one there is: ``config`` and ``search_outliers`` have nothing to say."""
         fixed = lax.stop_gradient(problem)
         worth = _worth(fixed)
-        plain = _tilt(fixed, worth, Weights(fixed.target_weight, fixed.performance_weight), direction)
+        plain = _tilt(
+            fixed,
+            worth,
+            Weights(fixed.target_weight, fixed.performance_weight),
+            direction,
+        )
         priced, price = _keep_bound(fixed, worth, direction)
         best = jax.tree.map(lambda a, b: jnp.where(fixed.bounded, a, b), priced, plain)
 
         finite = fixed.data.supported & jnp.isfinite(best.v).all()
         y = jnp.where(finite, best.v / _positive(fixed.radius), 0.0)
-        multipliers = jnp.stack([best.multiplier * fixed.max_kl, price * fixed.slack_scale])
+        multipliers = jnp.stack(
+            [best.multiplier * fixed.max_kl, price * fixed.slack_scale]
+        )
         zero = jnp.zeros_like(fixed.radius)
         return Solution(
             z=y,
@@ -139,7 +182,9 @@ class DiscreteChart(Chart[Discrete, DiscreteData]):
             violation=zero,
             kkt=zero,
             iterations=best.trips,
-            result=jnp.where(finite, Result.CONVERGED, Result.NOT_FINITE).astype(jnp.int32),
+            result=jnp.where(finite, Result.CONVERGED, Result.NOT_FINITE).astype(
+                jnp.int32
+            ),
         )
 
     def attach(
@@ -151,7 +196,13 @@ class DiscreteChart(Chart[Discrete, DiscreteData]):
         valid: Bool[Array, ""],
     ) -> Float[Array, " N"]:
         """Returns y as a differentiable function of the problem; the Hessian is diagonal in v, so N may be thousands."""
-        v = _attach(direction, lax.stop_gradient(problem.radius) * y, multipliers, valid, problem)
+        v = _attach(
+            direction,
+            lax.stop_gradient(problem.radius) * y,
+            multipliers,
+            valid,
+            problem,
+        )
         return v / _positive(problem.radius)
 
 
@@ -162,7 +213,12 @@ def _worth(problem: LocalProblem) -> Float[Array, " N"]:
     return jnp.where(probs > 0, summed / jnp.where(probs > 0, probs, 1.0), 0.0)
 
 
-def _tilt(problem: LocalProblem, worth: Float[Array, " N"], weights: Weights, direction: KlDirection) -> Tilt:
+def _tilt(
+    problem: LocalProblem,
+    worth: Float[Array, " N"],
+    weights: Weights,
+    direction: KlDirection,
+) -> Tilt:
     """Returns the minimum of a KL(new || target) - b P within the trust region: one root, in -log lambda."""
     probs, limit = problem.data.probs, problem.max_kl * (1 - MARGIN)
     slope = weights.target * problem.data.log_target + weights.performance * worth
@@ -198,7 +254,9 @@ def _keep_bound(
     """Returns the point of the trust region nearest to the target that keeps V_LB, and the price of performance there."""
     probs = problem.data.probs
     spare = jnp.minimum(0.5 * problem.slack, MARGIN * problem.slack_scale)
-    scales = Weights(_deviation(probs, problem.data.log_target), _deviation(probs, worth))
+    scales = Weights(
+        _deviation(probs, problem.data.log_target), _deviation(probs, worth)
+    )
 
     def weights_at(share: Float[Array, ""]) -> Weights:
         return Weights((1.0 - share) / scales.target, share / scales.performance)
@@ -209,20 +267,29 @@ def _keep_bound(
 
     def lacks_nothing(share: Float[Array, ""]) -> Float[Array, ""]:
         missing = surplus(share)
-        return jnp.where(missing >= 0, jnp.maximum(missing, jnp.finfo(missing.dtype).tiny), missing)
+        return jnp.where(
+            missing >= 0, jnp.maximum(missing, jnp.finfo(missing.dtype).tiny), missing
+        )
 
     zero = jnp.zeros_like(problem.slack)
     end = 1.0 - 2.0**-40  # a price of infinity keeps nothing of the target
-    bracket = bracket_root(lacks_nothing, zero, zero + end, 0.01 * _tolerance(probs.dtype))
+    bracket = bracket_root(
+        lacks_nothing, zero, zero + end, 0.01 * _tolerance(probs.dtype)
+    )
     share = bracket.high
     weights = weights_at(share)
     scale = problem.target_weight / weights.target  # back to the weights of the problem
     tilt = _tilt(problem, worth, weights, direction)
-    return tilt._replace(multiplier=tilt.multiplier * scale), weights.performance * scale
+    return tilt._replace(
+        multiplier=tilt.multiplier * scale
+    ), weights.performance * scale
 
 
 def _log_ratio(
-    probs: Float[Array, " N"], slope: Float[Array, " N"], share: Float[Array, ""], direction: KlDirection
+    probs: Float[Array, " N"],
+    slope: Float[Array, " N"],
+    share: Float[Array, ""],
+    direction: KlDirection,
 ) -> Float[Array, " N"]:
     """Returns v with E[exp(v)] = 1 and v = slope - kappa, or (1 - s) v - s exp(-v) = slope - kappa."""
     if direction == "new-old":
@@ -233,7 +300,9 @@ def _log_ratio(
 
     # kappa >= both: no probability exceeds 1, and by Jensen's inequality.
     from_one_row = slope + rest * log_probs + share * probs
-    lower = jnp.maximum(probs @ slope + share, jnp.where(there, from_one_row, -jnp.inf).max())
+    lower = jnp.maximum(
+        probs @ slope + share, jnp.where(there, from_one_row, -jnp.inf).max()
+    )
     precision = 1e3 * jnp.finfo(probs.dtype).eps
 
     # log E[exp(v)] is convex and falls with kappa: Newton's steps from below never pass the root.
@@ -241,7 +310,9 @@ def _log_ratio(
         _, _, log_mass, steps = state
         return (jnp.abs(log_mass) > precision) & (steps < MAX_NORMALISING)
 
-    def newton_step(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+    def newton_step(
+        state: tuple[Array, Array, Array, Array],
+    ) -> tuple[Array, Array, Array, Array]:
         kappa, _, _, steps = state
         v = _invert(slope - kappa, share)
         ratio = jnp.exp(v)
@@ -249,7 +320,12 @@ def _log_ratio(
         speed = probs @ (ratio**2 / (rest * ratio + share)) / mass
         return kappa + jnp.log(mass) / speed, v, jnp.log(mass), steps + 1
 
-    start = (lower, jnp.zeros_like(slope), lower * 0 + jnp.inf, 0 * there.sum(dtype=jnp.int32))
+    start = (
+        lower,
+        jnp.zeros_like(slope),
+        lower * 0 + jnp.inf,
+        0 * there.sum(dtype=jnp.int32),
+    )
     _, v, log_mass, _ = lax.while_loop(unfinished, newton_step, start)
     return jnp.where(there, v - log_mass, 0.0)
 
@@ -261,7 +337,10 @@ def _invert(right: Float[Array, " N"], share: Float[Array, ""]) -> Float[Array, 
     steps of the fourth-order iteration of Fritsch, Shafer and Crowley (1973).
     """
     floor = 1e-13 if right.dtype == jnp.float64 else 1e-6
-    rest, share = jnp.maximum(1.0 - share, floor), jnp.maximum(share, jnp.finfo(right.dtype).tiny ** 0.5)
+    rest, share = (
+        jnp.maximum(1.0 - share, floor),
+        jnp.maximum(share, jnp.finfo(right.dtype).tiny ** 0.5),
+    )
     offset = jnp.log(share / rest)
     xi = offset - right / rest
 
@@ -272,7 +351,9 @@ def _invert(right: Float[Array, " N"], share: Float[Array, ""]) -> Float[Array, 
     for _ in range(2):
         residual = xi - w - jnp.log(w)
         factor = 2.0 * (1.0 + w) * (1.0 + w + 2.0 * residual / 3.0)
-        w = w * (1.0 + residual / (1.0 + w) * (factor - residual) / (factor - 2.0 * residual))
+        w = w * (
+            1.0 + residual / (1.0 + w) * (factor - residual) / (factor - 2.0 * residual)
+        )
         w = jnp.maximum(w, jnp.finfo(w.dtype).tiny)
     return jnp.where(w > 1.0, offset - jnp.log(jnp.maximum(w, 1.0)), right / rest + w)
 
@@ -284,16 +365,22 @@ def _normalised(probs: Float[Array, " N"], z: Float[Array, " N"]) -> Float[Array
     return z - shift - jnp.log(probs @ ratios / probs.sum())  # exactly 0 at z = 0
 
 
-def _kl(probs: Float[Array, " N"], v: Float[Array, " N"], direction: KlDirection) -> Float[Array, ""]:
+def _kl(
+    probs: Float[Array, " N"], v: Float[Array, " N"], direction: KlDirection
+) -> Float[Array, ""]:
     """Returns E[exp(v) - 1 - v] or E[exp(v) (exp(-v) - 1 + v)], the divergences where E[exp(v)] = 1, term by term."""
     if direction == "old-new":
         return probs @ expm1_minus(v)
     rare = v < -1.0  # the exponential of -v may overflow
     near = jnp.where(rare, 0.0, v)
-    return probs @ jnp.where(rare, v * jnp.exp(v) - jnp.expm1(v), jnp.exp(near) * expm1_minus(-near))
+    return probs @ jnp.where(
+        rare, v * jnp.exp(v) - jnp.expm1(v), jnp.exp(near) * expm1_minus(-near)
+    )
 
 
-def _rough_kl(probs: Float[Array, " N"], v: Float[Array, " N"], direction: KlDirection) -> Float[Array, ""]:
+def _rough_kl(
+    probs: Float[Array, " N"], v: Float[Array, " N"], direction: KlDirection
+) -> Float[Array, ""]:
     """Returns the same by fewer exponentials; small divergences lose digits, which the last check of a solve makes good."""
     return -(probs @ v) if direction == "old-new" else probs @ (jnp.exp(v) * v)
 
@@ -336,7 +423,9 @@ def _attach_forward(
 
 
 def _attach_backward(
-    direction: KlDirection, residuals: tuple[Array, Array, Array, LocalProblem], v_bar: Float[Array, " N"]
+    direction: KlDirection,
+    residuals: tuple[Array, Array, Array, LocalProblem],
+    v_bar: Float[Array, " N"],
 ) -> tuple[None, None, None, LocalProblem]:
     v, multipliers, valid, problem = residuals
     probs, new = problem.data.probs, problem.data.probs * jnp.exp(v)
@@ -344,7 +433,9 @@ def _attach_backward(
     def objective(v: Float[Array, " N"], problem: LocalProblem) -> Float[Array, ""]:
         data = problem.data
         gain = performance_gain(problem.weights, v[data.rows])
-        to_target = _kl(data.probs, v, "new-old") - data.probs @ (jnp.expm1(v) * data.log_target)
+        to_target = _kl(data.probs, v, "new-old") - data.probs @ (
+            jnp.expm1(v) * data.log_target
+        )
         return problem.target_weight * to_target - problem.performance_weight * gain
 
     def constraints(v: Float[Array, " N"], problem: LocalProblem) -> Float[Array, " m"]:
@@ -352,7 +443,9 @@ def _attach_backward(
         mass = data.probs @ jnp.expm1(v)
         excess = _kl(data.probs, v, direction) / problem.max_kl - 1.0
         gain = performance_gain(problem.weights, v[data.rows])
-        shortfall = jnp.where(problem.bounded, -(problem.slack + gain) / problem.slack_scale, -1.0)
+        shortfall = jnp.where(
+            problem.bounded, -(problem.slack + gain) / problem.slack_scale, -1.0
+        )
         return jnp.stack([mass, excess, shortfall])
 
     # The mass is a constraint that always holds; its multiplier follows from stationarity.
@@ -363,16 +456,29 @@ def _attach_backward(
 
     # The Hessian of the Lagrangian is diagonal at the solution.
     multiplier = multipliers[1] / problem.max_kl
-    diagonal = problem.target_weight * new + multiplier * (new if direction == "new-old" else probs)
+    diagonal = problem.target_weight * new + multiplier * (
+        new if direction == "new-old" else probs
+    )
     inverse = jnp.where(diagonal > 0, 1.0 / jnp.where(diagonal > 0, diagonal, 1.0), 0.0)
 
     length = jnp.sqrt((rows**2) @ inverse)
-    scale = jnp.where(active & (length > 0), 1.0 / jnp.where(length > 0, length, 1.0), 0.0)
+    scale = jnp.where(
+        active & (length > 0), 1.0 / jnp.where(length > 0, length, 1.0), 0.0
+    )
     unit = rows * scale[:, None]
     schur = (unit * inverse) @ unit.T + jnp.diag(jnp.where(scale > 0, 0.0, 1.0))
     along = solve_positive(schur, unit @ (inverse * v_bar))
     direction_of_v = inverse * (v_bar - along @ unit)
-    pulled = pull_back(objective, constraints, v, multipliers, active, (direction_of_v, along * scale), valid, problem)
+    pulled = pull_back(
+        objective,
+        constraints,
+        v,
+        multipliers,
+        active,
+        (direction_of_v, along * scale),
+        valid,
+        problem,
+    )
     return None, None, None, pulled
 
 

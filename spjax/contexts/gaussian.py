@@ -29,7 +29,12 @@ Outside = Literal["clip", "redraw"]
 _DECLARED = {
     one.name: one
     for one in (
-        Declared("mean", tuple[float, ...], (), Setting(unit="context units", help="of each dimension")),
+        Declared(
+            "mean",
+            tuple[float, ...],
+            (),
+            Setting(unit="context units", help="of each dimension"),
+        ),
         Declared(
             "std",
             tuple[float, ...] | None,
@@ -59,36 +64,62 @@ class Gaussian(ContextDistribution):
 
     mean: Float[Array, " dim"]  # context units
     chol: Float[Array, "dim dim"]  # lower triangular, positive diagonal, context units
-    outside: Outside = struct.field(pytree_node=False, default="clip")  # what becomes of draws outside the space
+    outside: Outside = struct.field(
+        pytree_node=False, default="clip"
+    )  # what becomes of draws outside the space
 
     @classmethod
     def from_std(
-        cls, mean: ArrayLike | Sequence[ArrayLike], std: ArrayLike | Sequence[ArrayLike], outside: Outside = "clip"
+        cls,
+        mean: ArrayLike | Sequence[ArrayLike],
+        std: ArrayLike | Sequence[ArrayLike],
+        outside: Outside = "clip",
     ) -> "Gaussian":
         """Returns the Gaussian with independent dimensions; ``std`` must be positive where it can be seen (outside jit)."""
         mean, std = jnp.asarray(mean, dtype=float), jnp.asarray(std, dtype=float)
         if mean.shape != std.shape or mean.ndim != 1:
-            raise ValueError(f"mean and std must be vectors of one length, got shapes {mean.shape} and {std.shape}")
-        if not isinstance(std, jax.core.Tracer) and not bool(jnp.all((std > 0) & jnp.isfinite(std))):
-            raise ValueError(f"standard deviations must be positive and finite, got {np.asarray(std).tolist()}")
+            raise ValueError(
+                f"mean and std must be vectors of one length, got shapes {mean.shape} and {std.shape}"
+            )
+        if not isinstance(std, jax.core.Tracer) and not bool(
+            jnp.all((std > 0) & jnp.isfinite(std))
+        ):
+            raise ValueError(
+                f"standard deviations must be positive and finite, got {np.asarray(std).tolist()}"
+            )
         return cls(mean=mean, chol=jnp.diag(std), outside=outside)
 
     @classmethod
-    def from_covariance(cls, mean: ArrayLike, covariance: ArrayLike, outside: Outside = "clip") -> "Gaussian":
+    def from_covariance(
+        cls, mean: ArrayLike, covariance: ArrayLike, outside: Outside = "clip"
+    ) -> "Gaussian":
         """Returns the Gaussian with this covariance. Call it outside jit.
 
         Raises:
             ValueError: the covariance is not symmetric positive definite, or the shapes disagree.
                 Inside jit use `spjax.solvers.linalg.cholesky`, which returns a flag instead.
         """
-        mean, covariance = np.asarray(mean, dtype=float), np.asarray(covariance, dtype=float)
-        if covariance.shape != (mean.size, mean.size) or not np.allclose(covariance, covariance.T, rtol=1e-6):
-            raise ValueError(f"covariance must be symmetric with shape {(mean.size, mean.size)}")
+        mean, covariance = (
+            np.asarray(mean, dtype=float),
+            np.asarray(covariance, dtype=float),
+        )
+        if covariance.shape != (mean.size, mean.size) or not np.allclose(
+            covariance, covariance.T, rtol=1e-6
+        ):
+            raise ValueError(
+                f"covariance must be symmetric with shape {(mean.size, mean.size)}"
+            )
         try:
             chol = np.linalg.cholesky(covariance)
         except np.linalg.LinAlgError:
-            raise ValueError(f"covariance is not positive definite: {covariance.tolist()}") from None
-        return cls(mean=jnp.asarray(mean, dtype=float), chol=jnp.asarray(chol, dtype=float), outside=outside)
+            raise ValueError(
+                f"covariance is not positive definite: {covariance.tolist()}"
+            ) from None
+        return cls(
+            mean=jnp.asarray(mean, dtype=float),
+            chol=jnp.asarray(chol, dtype=float),
+            outside=outside,
+        )
 
     @classmethod
     def declared(cls) -> dict[str, Declared]:
@@ -102,7 +133,9 @@ class Gaussian(ContextDistribution):
         return {
             "mean": tuple(_decimals(self.mean)),
             "std": tuple(_decimals(np.diagonal(chol))) if independent else None,
-            "covariance": None if independent else tuple(tuple(_decimals(row)) for row in np.asarray(self.covariance)),
+            "covariance": None
+            if independent
+            else tuple(tuple(_decimals(row)) for row in np.asarray(self.covariance)),
             "outside": self.outside,
         }
 
@@ -114,12 +147,20 @@ class Gaussian(ContextDistribution):
         std: tuple[float, ...] | None = values.get("std")
         covariance: ArrayLike | None = values.get("covariance")
         if covariance is not None and std is None:
-            return cls.from_covariance(np.asarray(mean), np.asarray(covariance), outside)
+            return cls.from_covariance(
+                np.asarray(mean), np.asarray(covariance), outside
+            )
         if std is None or covariance is not None:
             raise ValueError("a gaussian needs either std or covariance")
         if len(mean) != len(std):
-            raise ValueError(f"a gaussian needs as many values of std as of mean, got {len(std)} and {len(mean)}")
-        return cls(jnp.asarray(mean, jnp.float32), jnp.diag(jnp.asarray(std, jnp.float32)), outside)
+            raise ValueError(
+                f"a gaussian needs as many values of std as of mean, got {len(std)} and {len(mean)}"
+            )
+        return cls(
+            jnp.asarray(mean, jnp.float32),
+            jnp.diag(jnp.asarray(std, jnp.float32)),
+            outside,
+        )
 
     def changed(self, **values: Any) -> "Gaussian":
         """Returns the Gaussian with other values of these settings; one of std and covariance replaces the other."""
@@ -148,21 +189,29 @@ class Gaussian(ContextDistribution):
     @property
     def chart(self) -> "GaussianChart":
         """Whitened coordinates, with hand-written derivatives."""
-        from spjax.contexts.gaussian_chart import GaussianChart  # which needs the class Gaussian
+        from spjax.contexts.gaussian_chart import (
+            GaussianChart,
+        )  # which needs the class Gaussian
 
         return GaussianChart()
 
-    def sample(self, key: Array, space: ContextSpace | None = None) -> Float[Array, " dim"]:
+    def sample(
+        self, key: Array, space: ContextSpace | None = None
+    ) -> Float[Array, " dim"]:
         """Returns one draw, reparameterised, so differentiable in mean and chol.
 
         In a space a draw outside is moved to the nearest context inside ("clip") or drawn again ("redraw").
         """
         if space is not None and self.outside == "redraw":
             return self.sample_many(key, space, 1)[0]
-        context = self.mean + self.chol @ jax.random.normal(key, self.mean.shape, self.mean.dtype)
+        context = self.mean + self.chol @ jax.random.normal(
+            key, self.mean.shape, self.mean.dtype
+        )
         return context if space is None else space.clip(context)
 
-    def sample_many(self, key: Array, space: ContextSpace | None, count: int) -> Float[Array, "count dim"]:
+    def sample_many(
+        self, key: Array, space: ContextSpace | None, count: int
+    ) -> Float[Array, "count dim"]:
         """Returns independent draws; "redraw" draws all of them from one key until none lies outside."""
         if space is None or self.outside == "clip":
             return super().sample_many(key, space, count)
@@ -173,7 +222,11 @@ class Gaussian(ContextDistribution):
         """Returns the log density in nats at one context."""
         whitened = solve_lower(self.chol, context - self.mean)
         log_det = jnp.log(jnp.diagonal(self.chol)).sum()
-        return -0.5 * (whitened**2).sum() - log_det - 0.5 * self.mean.size * jnp.log(2 * jnp.pi)
+        return (
+            -0.5 * (whitened**2).sum()
+            - log_det
+            - 0.5 * self.mean.size * jnp.log(2 * jnp.pi)
+        )
 
     def summary(self) -> Summary:
         """Returns mean and covariance."""
@@ -194,11 +247,17 @@ class Gaussian(ContextDistribution):
             raise ValueError(
                 f"{what}.std needs {space.size} values ({', '.join(space.names)}), got {self.chol.shape[-1]}"
             )
-        for name, value, pivot in zip(space.names, _decimals(self.std), np.diagonal(self.chol), strict=True):
+        for name, value, pivot in zip(
+            space.names, _decimals(self.std), np.diagonal(self.chol), strict=True
+        ):
             if not (0 < value < float("inf") and pivot > 0):
-                raise ValueError(f"{what}.std of {name} must be positive and finite, got {value:g}")
+                raise ValueError(
+                    f"{what}.std of {name} must be positive and finite, got {value:g}"
+                )
         if self.outside not in get_args(Outside):
-            raise ValueError(f'{what}: outside must be "clip" or "redraw", got {self.outside!r}')
+            raise ValueError(
+                f'{what}: outside must be "clip" or "redraw", got {self.outside!r}'
+            )
 
 
 def kl_divergence(p: Gaussian, q: Gaussian) -> Float[Array, ""]:
@@ -211,7 +270,9 @@ def kl_divergence(p: Gaussian, q: Gaussian) -> Float[Array, ""]:
     shift = solve_lower(q.chol, p.mean - q.mean)
     log_scale = jnp.log(jnp.diagonal(ratio))
     off_diagonal = jnp.tril(ratio, -1)
-    return 0.5 * (_expm1_minus(2 * log_scale).sum() + (off_diagonal**2).sum() + (shift**2).sum())
+    return 0.5 * (
+        _expm1_minus(2 * log_scale).sum() + (off_diagonal**2).sum() + (shift**2).sum()
+    )
 
 
 def _expm1_minus(x: Float[Array, " n"]) -> Float[Array, " n"]:

@@ -36,7 +36,9 @@ class GaussianData:
     to_target: Float[Array, "dim dim+1"]  # R of the target
     floored: Bool[Array, " dim"]  # whether a dimension has a standard-deviation floor
     caps: Float[Array, " dim"]  # W_jj - 1 <= cap keeps the floor
-    lowest: Float[Array, " dim"]  # what the Cholesky factor's diagonal may not fall below, context units
+    lowest: Float[
+        Array, " dim"
+    ]  # what the Cholesky factor's diagonal may not fall below, context units
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,27 +50,39 @@ class GaussianChart(Chart[Gaussian, GaussianData]):
         return old.dim * (old.dim + 3) // 2
 
     def prepare(
-        self, old: Gaussian, target: Gaussian, contexts: Float[Array, "M dim"], mask: Bool[Array, " M"]
+        self,
+        old: Gaussian,
+        target: Gaussian,
+        contexts: Float[Array, "M dim"],
+        mask: Bool[Array, " M"],
     ) -> GaussianData:
         """Returns whitened contexts and target; without floors."""
         whitened = solve_lower(old.chol, (contexts - old.mean[None]).T)
-        features = jnp.where(mask, jnp.concatenate([whitened, jnp.ones_like(whitened[:1])]), 0.0)
+        features = jnp.where(
+            mask, jnp.concatenate([whitened, jnp.ones_like(whitened[:1])]), 0.0
+        )
         shift = (old.mean - target.mean)[:, None]
         return GaussianData(
             old=old,
             features=features,
-            to_target=solve_lower(target.chol, jnp.concatenate([old.chol, shift], axis=1)),
+            to_target=solve_lower(
+                target.chol, jnp.concatenate([old.chol, shift], axis=1)
+            ),
             floored=jnp.zeros(old.dim, bool),
             caps=jnp.zeros_like(old.mean),
             lowest=jnp.zeros_like(old.mean),
         )
 
-    def with_floor(self, data: GaussianData, std_floor: Float[Array, " dim"]) -> GaussianData:
+    def with_floor(
+        self, data: GaussianData, std_floor: Float[Array, " dim"]
+    ) -> GaussianData:
         """Returns data with lower bounds of the Cholesky factor's diagonal, context units; 0 where there is none."""
         floored = std_floor > 0
         diagonal = jnp.diagonal(data.old.chol)
         caps = jnp.maximum(0.0, diagonal / jnp.where(floored, std_floor, 1.0) - 1.0)
-        return dataclasses.replace(data, floored=floored, caps=caps, lowest=jnp.minimum(std_floor, diagonal))
+        return dataclasses.replace(
+            data, floored=floored, caps=caps, lowest=jnp.minimum(std_floor, diagonal)
+        )
 
     def at(self, data: GaussianData, z: Float[Array, " n"]) -> Gaussian:
         """Returns N(m0 + L0 d, L0 T T' L0'); exactly the old one at zero."""
@@ -80,17 +94,25 @@ class GaussianChart(Chart[Gaussian, GaussianData]):
     def coordinates(self, data: GaussianData, new: Gaussian) -> Float[Array, " n"]:
         """Returns the free entries of Z = [L^-1 L0 - I, L^-1 (m0 - m)]."""
         old = data.old
-        difference = jnp.concatenate([old.chol - new.chol, (old.mean - new.mean)[:, None]], axis=1)
+        difference = jnp.concatenate(
+            [old.chol - new.chol, (old.mean - new.mean)[:, None]], axis=1
+        )
         return solve_lower(new.chol, difference)[layout(old.dim)]
 
-    def log_ratios(self, data: GaussianData, z: Float[Array, " n"]) -> Float[Array, " M"]:
+    def log_ratios(
+        self, data: GaussianData, z: Float[Array, " n"]
+    ) -> Float[Array, " M"]:
         """Returns log p_new(c) - log p_old(c) for every context."""
         dim = data.caps.size
         z = to_matrix(z, dim)
         shift = z @ data.features  # v - u
-        return jnp.log1p(_diagonal(z)).sum() - (shift * (data.features[:dim] + 0.5 * shift)).sum(axis=0)
+        return jnp.log1p(_diagonal(z)).sum() - (
+            shift * (data.features[:dim] + 0.5 * shift)
+        ).sum(axis=0)
 
-    def kl_from_old(self, data: GaussianData, z: Float[Array, " n"], direction: KlDirection) -> Float[Array, ""]:
+    def kl_from_old(
+        self, data: GaussianData, z: Float[Array, " n"], direction: KlDirection
+    ) -> Float[Array, ""]:
         """Returns KL(old || new) or KL(new || old); exact, >= 0 in any precision."""
         z = to_matrix(z, data.caps.size)
         if direction == "new-old":
@@ -98,26 +120,45 @@ class GaussianChart(Chart[Gaussian, GaussianData]):
         diagonal = _diagonal(z)
         return 0.5 * (z**2).sum() + _minus_log1p(diagonal).sum()
 
-    def kl_to_target_gain(self, data: GaussianData, z: Float[Array, " n"]) -> Float[Array, ""]:
+    def kl_to_target_gain(
+        self, data: GaussianData, z: Float[Array, " n"]
+    ) -> Float[Array, ""]:
         """Returns KL(new || target) - KL(old || target)."""
         z = to_matrix(z, data.caps.size)
         at_new = data.to_target @ inverse(z)
         change = -at_new[:, :-1] @ z[:, :-1]  # R X - R, last column below
         change = jnp.concatenate([change, -(at_new[:, :-1] @ z[:, -1:])], axis=1)
-        return 0.5 * (change * (2 * data.to_target + change)).sum() + jnp.log1p(_diagonal(z)).sum()
+        return (
+            0.5 * (change * (2 * data.to_target + change)).sum()
+            + jnp.log1p(_diagonal(z)).sum()
+        )
 
     def limits(self, data: GaussianData, z: Float[Array, " n"]) -> Float[Array, " dim"]:
         """Returns how far the diagonal of W is above what keeps the floors."""
-        return jnp.where(data.floored, _diagonal(to_matrix(z, data.caps.size)) - data.caps, -1.0)
+        return jnp.where(
+            data.floored, _diagonal(to_matrix(z, data.caps.size)) - data.caps, -1.0
+        )
 
-    def rounded(self, data: GaussianData, z: Float[Array, " n"], dtype: jnp.dtype) -> Gaussian:
+    def rounded(
+        self, data: GaussianData, z: Float[Array, " n"], dtype: jnp.dtype
+    ) -> Gaussian:
         """Returns the distribution at ``z`` in the caller's dtype, not below a floor by rounding."""
         exact = self.at(data, z)
-        floored = jnp.where(jnp.eye(exact.dim, dtype=bool), jnp.maximum(exact.chol, data.lowest[None]), exact.chol)
-        return dataclasses.replace(exact, mean=exact.mean.astype(dtype), chol=floored.astype(dtype))
+        floored = jnp.where(
+            jnp.eye(exact.dim, dtype=bool),
+            jnp.maximum(exact.chol, data.lowest[None]),
+            exact.chol,
+        )
+        return dataclasses.replace(
+            exact, mean=exact.mean.astype(dtype), chol=floored.astype(dtype)
+        )
 
     def gradients(
-        self, data: GaussianData, z: Float[Array, " n"], weights: Float[Array, " M"], direction: KlDirection
+        self,
+        data: GaussianData,
+        z: Float[Array, " n"],
+        weights: Float[Array, " M"],
+        direction: KlDirection,
     ) -> Gradients:
         """Returns the first derivatives, by the formulas above."""
         dim = data.caps.size
@@ -133,7 +174,9 @@ class GaussianChart(Chart[Gaussian, GaussianData]):
         else:
             from_old = z + np.where(rows == columns, 1.0, 0.0) - logs
 
-        on_diagonal = np.where((rows == columns) & (rows == np.arange(dim)[:, None]), 1.0, 0.0)
+        on_diagonal = np.where(
+            (rows == columns) & (rows == np.arange(dim)[:, None]), 1.0, 0.0
+        )
         return Gradients(
             gain=scores @ weighted,
             to_target=logs - (at_target.T @ at_target @ x.T)[rows, columns],
@@ -159,7 +202,9 @@ class GaussianChart(Chart[Gaussian, GaussianData]):
 
         weighted, scores = self._scores(data, z, weights)
         moments = (data.features * weighted[None]) @ data.features.T
-        total = (scores * weighted[None]) @ scores.T - jnp.where(same_row, moments[columns][:, columns], 0.0)
+        total = (scores * weighted[None]) @ scores.T - jnp.where(
+            same_row, moments[columns][:, columns], 0.0
+        )
         total = coefficients.gain * total
         log_weight = coefficients.gain * weighted.sum() + coefficients.to_target
 
@@ -171,7 +216,9 @@ class GaussianChart(Chart[Gaussian, GaussianData]):
             total += coefficients.from_old * jnp.eye(rows.size, dtype=z.dtype)
             log_weight -= coefficients.from_old
         mixed = x[columns][:, rows] * (x @ middle)[columns][:, rows].T
-        total += middle[rows][:, rows] * (x @ x.T)[columns][:, columns] + mixed + mixed.T
+        total += (
+            middle[rows][:, rows] * (x @ x.T)[columns][:, columns] + mixed + mixed.T
+        )
         return total - log_weight * jnp.diag(_log_gradient(matrix) ** 2)
 
     def outlying_start(self, data: GaussianData) -> Float[Array, " n"]:
@@ -180,7 +227,11 @@ class GaussianChart(Chart[Gaussian, GaussianData]):
         distances = (data.features[:dim] ** 2).sum(axis=0)
         farthest = (distances == distances.max()).astype(distances.dtype)
         direction = data.features[:dim] @ (farthest / farthest.sum())
-        shift = -SECOND_START * direction / jnp.sqrt((direction**2).sum() + jnp.finfo(direction.dtype).tiny)
+        shift = (
+            -SECOND_START
+            * direction
+            / jnp.sqrt((direction**2).sum() + jnp.finfo(direction.dtype).tiny)
+        )
         rows, columns = layout(dim)
         return jnp.where(columns == dim, shift[rows], 0.0)
 
@@ -191,7 +242,10 @@ class GaussianChart(Chart[Gaussian, GaussianData]):
         weighted = weights * jnp.exp(self.log_ratios(data, z))
         matrix = to_matrix(z, data.caps.size)
         whitened = data.features[:-1] + matrix @ data.features
-        products = [whitened[i] * data.features[j] for i, j in zip(*layout(data.caps.size), strict=True)]
+        products = [
+            whitened[i] * data.features[j]
+            for i, j in zip(*layout(data.caps.size), strict=True)
+        ]
         return weighted, _log_gradient(matrix)[:, None] - jnp.stack(products)
 
 
@@ -213,7 +267,10 @@ def inverse(z: Float[Array, "dim dim+1"]) -> Float[Array, "dim+1 dim+1"]:
     """Returns X = [W w; 0 1]^-1 = [T d; 0 1]: the new distribution is m0 + L0 (T u + d), u standard normal."""
     dim = z.shape[0]
     last = jnp.zeros((1, dim + 1), z.dtype).at[0, dim].set(1.0)
-    top = solve_lower(z[:, :dim] + jnp.eye(dim, dtype=z.dtype), jnp.eye(dim, dim + 1, dtype=z.dtype) - _last_column(z))
+    top = solve_lower(
+        z[:, :dim] + jnp.eye(dim, dtype=z.dtype),
+        jnp.eye(dim, dim + 1, dtype=z.dtype) - _last_column(z),
+    )
     return jnp.concatenate([top, last])
 
 
@@ -235,5 +292,8 @@ def _minus_log1p(x: Float[Array, " n"]) -> Float[Array, " n"]:
     """Returns x - log(1 + x) >= 0 without cancellation near zero (Taylor series where |x| is small)."""
     small = jnp.abs(x) < 0.01
     near = jnp.where(small, x, 0.0)
-    series = near**2 * (1 / 2 - near * (1 / 3 - near * (1 / 4 - near * (1 / 5 - near * (1 / 6 - near / 7)))))
+    series = near**2 * (
+        1 / 2
+        - near * (1 / 3 - near * (1 / 4 - near * (1 / 5 - near * (1 / 6 - near / 7))))
+    )
     return jnp.where(small, series, x - jnp.log1p(jnp.where(small, 0.0, x)))

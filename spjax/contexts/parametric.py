@@ -28,21 +28,27 @@ class Parametric(ContextDistribution):
     def __post_init__(self) -> None:
         """Turns typed numbers into arrays."""
         for name, value in vars(self).items():
-            if isinstance(value, tuple) and all(isinstance(number, int | float) for number in value):
+            if isinstance(value, tuple) and all(
+                isinstance(number, int | float) for number in value
+            ):
                 object.__setattr__(self, name, jnp.asarray(value, dtype=float))
 
     @classmethod
     def declared(cls) -> dict[str, Declared]:
         """Returns the settings; a vector is spelled as a tuple of numbers."""
         return {
-            name: dataclasses.replace(one, hint=tuple[float, ...]) if _is_array(one.hint) else one
+            name: dataclasses.replace(one, hint=tuple[float, ...])
+            if _is_array(one.hint)
+            else one
             for name, one in super().declared().items()
         }
 
     def settings(self) -> dict[str, Any]:
         """Returns the values of the settings, vectors as tuples of the shortest decimals."""
         return {
-            name: tuple(float(str(number)) for number in np.asarray(value)) if hasattr(value, "dtype") else value
+            name: tuple(float(str(number)) for number in np.asarray(value))
+            if hasattr(value, "dtype")
+            else value
             for name, value in super().settings().items()
         }
 
@@ -93,7 +99,11 @@ class ParametricChart(Chart[Parametric, ParametricData]):
         return old.unconstrained().size
 
     def prepare(
-        self, old: Parametric, target: Parametric, contexts: Float[Array, "M dim"], mask: Bool[Array, " M"]
+        self,
+        old: Parametric,
+        target: Parametric,
+        contexts: Float[Array, "M dim"],
+        mask: Bool[Array, " M"],
     ) -> ParametricData:
         """Returns the problem with the root of the Fisher information; the identity where there is none."""
         start = old.unconstrained()
@@ -113,25 +123,39 @@ class ParametricChart(Chart[Parametric, ParametricData]):
         """Returns L' (x - x_old)."""
         return data.root.T @ (new.unconstrained() - data.old.unconstrained())
 
-    def log_ratios(self, data: ParametricData, z: Float[Array, " n"]) -> Float[Array, " M"]:
+    def log_ratios(
+        self, data: ParametricData, z: Float[Array, " n"]
+    ) -> Float[Array, " M"]:
         """Returns log p_new(c) - log p_old(c) for every context."""
         new = self.at(data, z)
-        ratios = jax.vmap(lambda context: new.log_prob(context) - data.old.log_prob(context))(data.contexts)
+        ratios = jax.vmap(
+            lambda context: new.log_prob(context) - data.old.log_prob(context)
+        )(data.contexts)
         return jnp.where(data.mask, ratios, 0.0)
 
-    def kl_from_old(self, data: ParametricData, z: Float[Array, " n"], direction: KlDirection) -> Float[Array, ""]:
+    def kl_from_old(
+        self, data: ParametricData, z: Float[Array, " n"], direction: KlDirection
+    ) -> Float[Array, ""]:
         """Returns KL(old || new) or KL(new || old)."""
         new = self.at(data, z)
         return data.old.kl_to(new) if direction == "old-new" else new.kl_to(data.old)
 
-    def kl_to_target_gain(self, data: ParametricData, z: Float[Array, " n"]) -> Float[Array, ""]:
+    def kl_to_target_gain(
+        self, data: ParametricData, z: Float[Array, " n"]
+    ) -> Float[Array, ""]:
         """Returns KL(new || target) - KL(old || target)."""
         return self.at(data, z).kl_to(data.target) - data.old.kl_to(data.target)
 
-    def rounded(self, data: ParametricData, z: Float[Array, " n"], dtype: jnp.dtype) -> Parametric:
+    def rounded(
+        self, data: ParametricData, z: Float[Array, " n"], dtype: jnp.dtype
+    ) -> Parametric:
         """Returns the distribution at ``z`` in the caller's dtype; at zero the old one, bit for bit."""
         still = (z == 0).all()
-        return jax.tree.map(lambda new, old: jnp.where(still, old, new).astype(dtype), self.at(data, z), data.old)
+        return jax.tree.map(
+            lambda new, old: jnp.where(still, old, new).astype(dtype),
+            self.at(data, z),
+            data.old,
+        )
 
 
 def _is_array(hint: Any) -> bool:

@@ -21,13 +21,20 @@ def sample_inside(
     rows are drawn again together until none is left outside, so late in a training, with narrow distributions, this
     costs a draw or two.
     """
-    low, high = jnp.asarray(lower, means.dtype)[None], jnp.asarray(upper, means.dtype)[None]
+    low, high = (
+        jnp.asarray(lower, means.dtype)[None],
+        jnp.asarray(upper, means.dtype)[None],
+    )
 
-    def unfinished(state: tuple[Int[Array, ""], Array, Array, Bool[Array, " N"]]) -> Bool[Array, ""]:
+    def unfinished(
+        state: tuple[Int[Array, ""], Array, Array, Bool[Array, " N"]],
+    ) -> Bool[Array, ""]:
         draws, _, _, inside = state
         return ~inside.all() & (draws <= MAX_REDRAWS)
 
-    def redraw(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+    def redraw(
+        state: tuple[Array, Array, Array, Array],
+    ) -> tuple[Array, Array, Array, Array]:
         draws, key, theta, inside = state
         key, key_draw = jax.random.split(key)
         new = means + jax.random.normal(key_draw, means.shape, means.dtype) @ chol.T

@@ -20,11 +20,21 @@ class ContextSpace:
     upper: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if not len(self.names) == len(self.units) == len(self.lower) == len(self.upper) > 0:
-            raise ValueError("names, units, lower and upper must have one entry per context dimension")
+        if (
+            not len(self.names)
+            == len(self.units)
+            == len(self.lower)
+            == len(self.upper)
+            > 0
+        ):
+            raise ValueError(
+                "names, units, lower and upper must have one entry per context dimension"
+            )
         for name, low, high in zip(self.names, self.lower, self.upper, strict=True):
             if not (math.isfinite(low) and math.isfinite(high) and low < high):
-                raise ValueError(f"bounds of context {name!r} must be finite with lower < upper, got [{low}, {high}]")
+                raise ValueError(
+                    f"bounds of context {name!r} must be finite with lower < upper, got [{low}, {high}]"
+                )
 
     @property
     def size(self) -> int:
@@ -33,8 +43,12 @@ class ContextSpace:
 
     def clip(self, context: Float[Array, "*batch dim"]) -> Float[Array, "*batch dim"]:
         """Returns the nearest context inside the bounds."""
-        lower = lax.broadcast_to_rank(jnp.asarray(self.lower, context.dtype), context.ndim)
-        upper = lax.broadcast_to_rank(jnp.asarray(self.upper, context.dtype), context.ndim)
+        lower = lax.broadcast_to_rank(
+            jnp.asarray(self.lower, context.dtype), context.ndim
+        )
+        upper = lax.broadcast_to_rank(
+            jnp.asarray(self.upper, context.dtype), context.ndim
+        )
         return jnp.clip(context, lower, upper)
 
     def sample_uniform(self, key: Array) -> Float[Array, " dim"]:
@@ -45,7 +59,10 @@ class ContextSpace:
     def describe(self, context: Sequence[float]) -> str:
         """Returns a context in words, for example "gate position 2.5 m, gate width 0.5 m"."""
         parts = zip(self.names, context, self.units, strict=True)
-        return ", ".join(f"{name} {value:g}" + ("" if unit == "1" else f" {unit}") for name, value, unit in parts)
+        return ", ".join(
+            f"{name} {value:g}" + ("" if unit == "1" else f" {unit}")
+            for name, value, unit in parts
+        )
 
     def check(self, context: Sequence[float], what: str = "context") -> None:
         """Checks one concrete context.
@@ -54,8 +71,14 @@ class ContextSpace:
             ValueError: wrong length, not finite, or outside the bounds; the message names the dimension and its range.
         """
         if len(context) != self.size:
-            raise ValueError(f"{what} needs {self.size} values ({', '.join(self.names)}), got {len(context)}")
-        for name, unit, low, high, value in zip(self.names, self.units, self.lower, self.upper, context, strict=True):
+            raise ValueError(
+                f"{what} needs {self.size} values ({', '.join(self.names)}), got {len(context)}"
+            )
+        for name, unit, low, high, value in zip(
+            self.names, self.units, self.lower, self.upper, context, strict=True
+        ):
             if not low <= value <= high:  # False for NaN too
                 where = f"[{low:g}, {high:g}]" + ("" if unit == "1" else f" {unit}")
-                raise ValueError(f"{what}: {name} = {value:g} lies outside its bounds {where}")
+                raise ValueError(
+                    f"{what}: {name} = {value:g} lies outside its bounds {where}"
+                )

@@ -24,11 +24,25 @@ from typing import Any
 
 from spjax.presets.table import Names, Settings, Table
 
-K_ALPHA = {"target": {"trpo": 70, "ppo": 50, "sac": 60}, "initial": {"trpo": 0, "ppo": 0, "sac": 0}}
-ZETA = {"target": {"trpo": 0.4, "ppo": 0.45, "sac": 0.6}, "initial": {"trpo": 0.425, "ppo": 0.45, "sac": 0.6}}
+K_ALPHA = {
+    "target": {"trpo": 70, "ppo": 50, "sac": 60},
+    "initial": {"trpo": 0, "ppo": 0, "sac": 0},
+}
+ZETA = {
+    "target": {"trpo": 0.4, "ppo": 0.45, "sac": 0.6},
+    "initial": {"trpo": 0.425, "ppo": 0.45, "sac": 0.6},
+}
 V_LB = {"trpo": 42.5, "ppo": 42.5, "sac": 25.0}
-FIRST_UPDATE = {"ppo": 6, "trpo": 5, "sac": 5}  # iterations after which the first update of the contexts comes
-ALP_GMM = {"trpo": (0.2, 200, 2000), "ppo": (0.3, 200, 2000), "sac": (0.3, 200, 1000)}  # p_RAND, n_ROLLOUT, s_BUFFER
+FIRST_UPDATE = {
+    "ppo": 6,
+    "trpo": 5,
+    "sac": 5,
+}  # iterations after which the first update of the contexts comes
+ALP_GMM = {
+    "trpo": (0.2, 200, 2000),
+    "ppo": (0.3, 200, 2000),
+    "sac": (0.3, 200, 1000),
+}  # p_RAND, n_ROLLOUT, s_BUFFER
 ARTICLE_INITIAL_STD = (0.03, 0.03, 0.3)
 ARTICLE_TARGET_STD = (0.8, 0.38, 1.0)
 
@@ -40,12 +54,20 @@ def settings(names: Names) -> dict[str, Settings]:
         "task": printed if names.article else {},
         "agent": _agent(names),
         "teacher": {**_distributions(names), **_teacher(names)},
-        "run": {"num_iterations": 500, "evaluation_episodes": 200, "hold_position": True},
+        "run": {
+            "num_iterations": 500,
+            "evaluation_episodes": 200,
+            "hold_position": True,
+        },
     }
 
 
 def _agent(names: Names) -> Settings:
-    shared: Settings = {"hidden": (64, 64, 64), "discount": 0.995, "bootstrap_time_limit": False}
+    shared: Settings = {
+        "hidden": (64, 64, 64),
+        "discount": 0.995,
+        "bootstrap_time_limit": False,
+    }
     slots: Settings = {"num_envs": 20, "num_steps": 250, "gae_lambda": 0.95}
     printed: Settings = {"value_coefficient": 0.5, "max_grad_norm": 0.5}
     if names.agent == "sac":
@@ -78,13 +100,21 @@ def _distributions(names: Names) -> Settings:
 
 def _teacher(names: Names) -> Settings:
     if names.teacher == "alp-gmm":
-        return dict(zip(("random_fraction", "num_rollouts", "buffer_size"), ALP_GMM[names.agent], strict=True))
+        return dict(
+            zip(
+                ("random_fraction", "num_rollouts", "buffer_size"),
+                ALP_GMM[names.agent],
+                strict=True,
+            )
+        )
     if names.teacher == "goal-gan":
         return {"noise": 0.1, "num_rollouts": 200, "success_fraction": 0.3}
     first = FIRST_UPDATE[names.agent] - 1
     window: Settings = {"buffer_size": 100, "sliding_window": True, "warmup": first}
     if names.teacher == "spgl":
-        from_returns: Settings = {"value_source": "return"} if names.agent == "sac" else {}
+        from_returns: Settings = (
+            {"value_source": "return"} if names.agent == "sac" else {}
+        )
         return {**window, **from_returns, "performance_bound": V_LB[names.agent]}
     if names.teacher == "self-paced":
         return {**window, **_self_paced(names)}
@@ -102,12 +132,22 @@ def _self_paced(names: Names) -> Settings:
     if names.schedule == "proportion":
         start = names.start or STARTS[0]
         found["schedule.zeta"] = ZETA[start][names.agent]
-        found["schedule.offset"] = max(0, K_ALPHA[start][names.agent] - (not names.article))
+        found["schedule.offset"] = max(
+            0, K_ALPHA[start][names.agent] - (not names.article)
+        )
     return found
 
 
 STARTS = ("target", "initial")
-_TEACHERS = ("self-paced", "spgl", "alp-gmm", "goal-gan", "sagg-riac", "default", "random")
+_TEACHERS = (
+    "self-paced",
+    "spgl",
+    "alp-gmm",
+    "goal-gan",
+    "sagg-riac",
+    "default",
+    "random",
+)
 TABLE = Table(
     agents={"ppo": _TEACHERS, "trpo": _TEACHERS, "sac": _TEACHERS},
     settings=settings,

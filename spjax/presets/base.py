@@ -50,7 +50,9 @@ def preset(
     learner: Agent = catalogue.make("agent", agent)
     if learner.collects == "rollouts" and made.collected == "slots":
         made = catalogue.make("task", "policy-search", of=made)
-    teacher = teacher or next(iter(table.agents.get(agent, ())), _fitting_teacher(learner))
+    teacher = teacher or next(
+        iter(table.agents.get(agent, ())), _fitting_teacher(learner)
+    )
     curriculum: Teacher = catalogue.make("teacher", teacher)
     schedule = _chosen("schedule", schedule, curriculum, table.schedules)
     start = _chosen("start", start, curriculum, table.starts)
@@ -70,7 +72,9 @@ def preset(
     return _with_reference(config, names)
 
 
-def _chosen(what: str, name: str | None, teacher: Teacher, published: Sequence[str]) -> str | None:
+def _chosen(
+    what: str, name: str | None, teacher: Teacher, published: Sequence[str]
+) -> str | None:
     """Returns the name of the schedule or start that the teacher gets, None where it has none."""
     declared = teacher.declared()
     own = catalogue.name_of(teacher)
@@ -79,7 +83,11 @@ def _chosen(what: str, name: str | None, teacher: Teacher, published: Sequence[s
             raise ValueError(f"the teacher {own!r} has no {what}, got {name!r}")
         return None
     if name is None:
-        return published[0] if own in {"schedule": SCHEDULED, "start": STARTED}[what] else None
+        return (
+            published[0]
+            if own in {"schedule": SCHEDULED, "start": STARTED}[what]
+            else None
+        )
     if what == "schedule":
         catalogue.find("schedule", name)
     else:
@@ -91,7 +99,10 @@ def _with_choices(
     task: Task, agent: Agent, teacher: Teacher, schedule: str | None, start: str | None
 ) -> dict[str, Any]:
     chosen: Part = teacher
-    if schedule is not None and catalogue.name_of(chosen.settings()["schedule"]) != schedule:
+    if (
+        schedule is not None
+        and catalogue.name_of(chosen.settings()["schedule"]) != schedule
+    ):
         chosen = put(chosen, "schedule", catalogue.make("schedule", schedule))
     if start is not None:
         chosen = put(chosen, "start", start)
@@ -110,7 +121,16 @@ def _fitting_teacher(agent: Agent) -> str:
 
 def _with_reference(config: RunConfig, names: Names) -> RunConfig:
     """Returns the preset with what is printed about it; the paper's numbers belong to the published variant."""
-    found = published(names.task, names.agent, names.teacher, names.schedule, names.start, config.hold_position)
+    found = published(
+        names.task,
+        names.agent,
+        names.teacher,
+        names.schedule,
+        names.start,
+        config.hold_position,
+    )
     if found is None or names.article:
         return config
-    return dataclasses.replace(config, printed=Printed(of=config.identity, reference=found))
+    return dataclasses.replace(
+        config, printed=Printed(of=config.identity, reference=found)
+    )

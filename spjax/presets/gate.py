@@ -26,9 +26,15 @@ MAX_KL = {"global": 0.25, "precision": 0.4}
 ZETA = {"global": 0.002, "precision": 0.02}
 K_ALPHA = 140
 MAX_ALPHA = {"global": 1e6, "precision": 2.5}
-WIDEST_CENTRE = {"global": 1.0, "precision": 0.5}  # upper end of the centres' range of half-widths, m
+WIDEST_CENTRE = {
+    "global": 1.0,
+    "precision": 0.5,
+}  # upper end of the centres' range of half-widths, m
 TRAIN_EVERY = {"global": 5, "precision": 3}  # iterations between trainings of GoalGAN
-MAX_GOALS = {"global": 500, "precision": 200}  # samples at which SAGG-RIAC splits a region
+MAX_GOALS = {
+    "global": 500,
+    "precision": 200,
+}  # samples at which SAGG-RIAC splits a region
 MAX_HISTORY = 100  # samples that a region's interest is computed from
 EVALUATE_EVERY = 10  # iterations of NUM_SAMPLES rollouts
 
@@ -42,14 +48,18 @@ def settings(names: Names) -> dict[str, Settings]:
 
     case = names.task.removeprefix("gate-")
     num_parameters = PARAMETERS["article" if names.article else "published"]
-    rollouts = population_size(num_parameters) if names.agent == "cma-es" else NUM_SAMPLES
+    rollouts = (
+        population_size(num_parameters) if names.agent == "cma-es" else NUM_SAMPLES
+    )
     total = (NUM_ITERATIONS[case] + BUFFER_SIZE - 1) * NUM_SAMPLES
     return {
         "task": {"num_parameters": num_parameters},
         "agent": _agent(names, case),
         "teacher": _teacher(names, case),
         "run": {
-            "num_iterations": total // rollouts if names.agent == "cma-es" else NUM_ITERATIONS[case],
+            "num_iterations": total // rollouts
+            if names.agent == "cma-es"
+            else NUM_ITERATIONS[case],
             "evaluate_every": EVALUATE_EVERY * NUM_SAMPLES // rollouts,
             "evaluation_episodes": 100,
         },
@@ -63,7 +73,9 @@ def _agent(names: Names, case: str) -> Settings:
 
     found: dict[str, Any] = {
         "max_kl": MAX_KL[case],
-        "value_features": RadialBasis((-5.0, 0.1), (5.0, WIDEST_CENTRE[case]), (10, 5), (0.6, 150.0)),
+        "value_features": RadialBasis(
+            (-5.0, 0.1), (5.0, WIDEST_CENTRE[case]), (10, 5), (0.6, 150.0)
+        ),
         "num_samples": NUM_SAMPLES,
         "buffer_size": BUFFER_SIZE,
         "ridge_unit": "reward",

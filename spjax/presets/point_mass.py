@@ -25,10 +25,17 @@ from spjax.presets.policy_search import of_sprl
 from spjax.presets.table import Names, Settings, Table
 
 K_ALPHA = {"ppo": 10, "trpo": 20, "sac": 25}
-FIRST_UPDATE = {"ppo": 6, "trpo": 5, "sac": 5}  # iterations after which the first update of the contexts comes
+FIRST_UPDATE = {
+    "ppo": 6,
+    "trpo": 5,
+    "sac": 5,
+}  # iterations after which the first update of the contexts comes
 BUFFER_SIZE = 1000  # episodes that an update may use, those since the last one
 ZETA = {"ppo": 1.6, "trpo": 1.6, "sac": 1.1}
-STD_FLOOR = {"point-mass-2d": (0.2, 0.1875), "point-mass-3d": (0.2, 0.1875, 0.1)}  # context units
+STD_FLOOR = {
+    "point-mass-2d": (0.2, 0.1875),
+    "point-mass-3d": (0.2, 0.1875, 0.1),
+}  # context units
 
 # p_RAND, n_ROLLOUT, s_BUFFER: printed, then released
 ALP_GMM = {
@@ -76,12 +83,25 @@ def _teacher(names: Names) -> Settings:
     task, agent, article = names.task, names.agent, names.article
     if names.teacher == "alp-gmm":
         return dict(
-            zip(("random_fraction", "num_rollouts", "buffer_size"), ALP_GMM[task, agent][not article], strict=True)
+            zip(
+                ("random_fraction", "num_rollouts", "buffer_size"),
+                ALP_GMM[task, agent][not article],
+                strict=True,
+            )
         )
     if names.teacher == "goal-gan":
-        return dict(zip(("noise", "num_rollouts", "success_fraction"), GOAL_GAN[task, agent][not article], strict=True))
+        return dict(
+            zip(
+                ("noise", "num_rollouts", "success_fraction"),
+                GOAL_GAN[task, agent][not article],
+                strict=True,
+            )
+        )
     if names.teacher == "spgl":
-        return {**_shared(names), "value_source": "return" if agent == "sac" else "critic"}
+        return {
+            **_shared(names),
+            "value_source": "return" if agent == "sac" else "critic",
+        }
     if names.teacher == "self-paced":
         return _self_paced(names)
     return {}
@@ -108,8 +128,21 @@ def _self_paced(names: Names) -> Settings:
     return found
 
 
-_TEACHERS = ("self-paced", "spgl", "alp-gmm", "goal-gan", "sagg-riac", "default", "random")
+_TEACHERS = (
+    "self-paced",
+    "spgl",
+    "alp-gmm",
+    "goal-gan",
+    "sagg-riac",
+    "default",
+    "random",
+)
 TABLE = Table(
-    agents={"ppo": _TEACHERS, "trpo": _TEACHERS, "sac": _TEACHERS, "sprl": ("self-paced-joint",)},
+    agents={
+        "ppo": _TEACHERS,
+        "trpo": _TEACHERS,
+        "sac": _TEACHERS,
+        "sprl": ("self-paced-joint",),
+    },
     settings=settings,
 )

@@ -25,7 +25,10 @@ NUM_ITERATIONS = 1000
 EVALUATE_EVERY = 10
 K_ALPHA = 40
 ZETA = {"point-mass-2d": 1.5, "point-mass-3d": 2.0}
-STD_FLOOR = {"point-mass-2d": (0.2, 0.1875), "point-mass-3d": (0.2, 0.1875, 0.1)}  # context units
+STD_FLOOR = {
+    "point-mass-2d": (0.2, 0.1875),
+    "point-mass-3d": (0.2, 0.1875, 0.1),
+}  # context units
 
 
 def of_sprl(names: Names) -> dict[str, Settings]:

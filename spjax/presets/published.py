@@ -38,7 +38,9 @@ def published(
             without one.
         hold_position: whether the policy was cloned to the zero action before training.
     """
-    printed = _PRINTED.get(Experiment(task, agent, teacher, schedule, start, hold_position))
+    printed = _PRINTED.get(
+        Experiment(task, agent, teacher, schedule, start, hold_position)
+    )
     if printed is None:
         return None
     length = NUM_ITERATIONS[task]
@@ -167,7 +169,9 @@ def _printed() -> dict[Experiment, Printed]:
             found[experiment] = Printed(Estimate(*final), None)
     for agent, rows in _CATCHING_BASELINES.items():
         for (teacher, moved_from, cloned), final in rows.items():
-            experiment = Experiment("ball-catching", agent, teacher, None, moved_from, cloned)
+            experiment = Experiment(
+                "ball-catching", agent, teacher, None, moved_from, cloned
+            )
             found[experiment] = Printed(Estimate(*final), None)
     for (task, start), cells in _SELF_PACED.items():
         cloned = task == "ball-catching"

@@ -27,9 +27,14 @@ class Table:
     """The published experiments of a task."""
 
     agents: Mapping[str, Sequence[str]]  # agent -> its teachers; the defaults first
-    settings: Callable[[Names], Mapping[str, Settings]]  # "task", "agent", "teacher", "run" -> differences
+    settings: Callable[
+        [Names], Mapping[str, Settings]
+    ]  # "task", "agent", "teacher", "run" -> differences
     starts: Sequence[str] = ("initial",)  # that were published, the default first
-    schedules: Sequence[str] = ("proportion", "bound")  # of `SCHEDULED` teachers, the default first
+    schedules: Sequence[str] = (
+        "proportion",
+        "bound",
+    )  # of `SCHEDULED` teachers, the default first
 
 
 # teachers that were published with several schedules, and from several starts

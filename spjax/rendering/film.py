@@ -22,7 +22,9 @@ class Film:
     env: Task
     episodes: tuple[Episode, ...]
     title: str  # whose episodes they are
-    speed: float = 0.0  # seconds of the task in a second of the film; 0 for `fitting_speed`
+    speed: float = (
+        0.0  # seconds of the task in a second of the film; 0 for `fitting_speed`
+    )
 
     def __post_init__(self) -> None:
         if not self.speed:
@@ -47,7 +49,9 @@ def fitting_speed(env: Task, episodes: Sequence[Episode]) -> float:
 
 def task_text(env: Task, episode: Episode) -> str:
     """Returns the context in words, to three digits."""
-    return env.context_space.describe([float(f"{value:.3g}") for value in episode.context])
+    return env.context_space.describe(
+        [float(f"{value:.3g}") for value in episode.context]
+    )
 
 
 def end_text(env: Task, episode: Episode) -> str:

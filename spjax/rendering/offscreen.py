@@ -25,7 +25,9 @@ class NoGraphics(Exception):
     """No frame can be drawn on this machine; the message says what to install."""
 
 
-def frames(film: Film, stage: Stage, size: tuple[int, int]) -> Iterator[UInt8[np.ndarray, "height width 3"]]:
+def frames(
+    film: Film, stage: Stage, size: tuple[int, int]
+) -> Iterator[UInt8[np.ndarray, "height width 3"]]:
     """Yields the frames of all episodes; size is (width, height) in pixels.
 
     The environment variable MUJOCO_GL chooses the OpenGL where it is set.
@@ -50,19 +52,32 @@ def frames(film: Film, stage: Stage, size: tuple[int, int]) -> Iterator[UInt8[np
 
 def _write(folder: Path, film: Film, stage: Stage, size: tuple[int, int]) -> int:
     """Writes what the painter reads, and returns the number of frames."""
-    shown = [part.at(film.moments(episode)) for part, episode in zip(stage.motions, film.episodes, strict=True)]
+    shown = [
+        part.at(film.moments(episode))
+        for part, episode in zip(stage.motions, film.episodes, strict=True)
+    ]
     positions = np.concatenate([part.positions for part in shown])
     camera = stage.camera
     mujoco.mj_saveModel(stage.model, str(folder / "model.mjb"))
     np.savez(
         folder / "frames.npz",
         size=np.array(size),
-        camera=np.array([*camera.lookat, camera.distance, camera.azimuth, camera.elevation, camera.fovy]),
+        camera=np.array(
+            [
+                *camera.lookat,
+                camera.distance,
+                camera.azimuth,
+                camera.elevation,
+                camera.fovy,
+            ]
+        ),
         trail=np.array([] if stage.trail is None else [stage.trail], int),
         positions=positions,
         matrices=np.concatenate([_matrices(part) for part in shown]),
         sizes=np.array([part.sizes for part in shown]),
-        episode=np.repeat(np.arange(len(shown)), [len(part.positions) for part in shown]),
+        episode=np.repeat(
+            np.arange(len(shown)), [len(part.positions) for part in shown]
+        ),
     )
     return len(positions)
 
@@ -96,11 +111,17 @@ def _painter(folder: Path, num_bytes: int) -> Iterator[tuple[IO[bytes], bytes]]:
 
 
 def _start(folder: Path, backend: str) -> subprocess.Popen:
-    environment = {name: value for name, value in os.environ.items() if name not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")
+    }
     if backend:
         environment["MUJOCO_GL"] = backend
     command: Sequence[str] = [sys.executable, "-P", str(_PAINTER), str(folder)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
 
 
 def _advice(chosen: str | None) -> str:

@@ -17,7 +17,12 @@ from spjax.rendering.space import MARK, MARK_COLOR, Motion, Stage, kind_of, size
 from spjax.rendering.video import whole
 
 THREE = "https://cdn.jsdelivr.net/npm/three@0.180.0/"  # pinned: its interfaces change
-MODULES = {"imports": {"three": f"{THREE}build/three.module.js", "three/addons/": f"{THREE}examples/jsm/"}}
+MODULES = {
+    "imports": {
+        "three": f"{THREE}build/three.module.js",
+        "three/addons/": f"{THREE}examples/jsm/",
+    }
+}
 DIGITS = 4  # of metres and quaternions
 
 
@@ -29,7 +34,9 @@ def write_page(path: Path, film: Film, stage: Stage | None) -> None:
     text = Template((files / "page.html").read_text()).substitute(
         title=html.escape(film.title),
         data=json.dumps(content, separators=(",", ":")).replace("<", "\\u003c"),
-        modules="" if stage is None else f'<script type="importmap">{json.dumps(MODULES)}</script>',
+        modules=""
+        if stage is None
+        else f'<script type="importmap">{json.dumps(MODULES)}</script>',
         view=(files / view).read_text(),
         player=(files / "player.js").read_text(),
     )
@@ -40,10 +47,19 @@ def write_page(path: Path, film: Film, stage: Stage | None) -> None:
 def plane_content(film: Film) -> dict[str, Any]:
     """Returns what the page of a task in the plane is drawn from, metres and seconds."""
     episodes = [
-        {**_common(film, episode), "path": _rounded(episode.path), "walls": film.env.scenery(episode.context)}
+        {
+            **_common(film, episode),
+            "path": _rounded(episode.path),
+            "walls": film.env.scenery(episode.context),
+        }
         for episode in film.episodes
     ]
-    return {**_head(film), "box": _rounded(plane.box(film)), "goal": film.env.goal, "episodes": episodes}
+    return {
+        **_head(film),
+        "box": _rounded(plane.box(film)),
+        "goal": film.env.goal,
+        "episodes": episodes,
+    }
 
 
 def space_content(film: Film, stage: Stage) -> dict[str, Any]:
@@ -53,21 +69,45 @@ def space_content(film: Film, stage: Stage) -> dict[str, Any]:
     place = np.asarray(camera.lookat) - camera.distance * forward
     kinds = [kind_of(int(kind)) for kind in model.geom_type]
     geoms = [
-        {"name": model.geom(index).name, "kind": kind, "color": _rounded(model.geom_rgba[index])}
+        {
+            "name": model.geom(index).name,
+            "kind": kind,
+            "color": _rounded(model.geom_rgba[index]),
+        }
         for index, kind in enumerate(kinds)
     ]
     geoms[model.geom(MARK).id]["color"] = list(MARK_COLOR)
     episodes = [
-        {**_common(film, episode), "poses": _poses(part), "sizes": list(map(size_of, kinds, part.sizes))}
+        {
+            **_common(film, episode),
+            "poses": _poses(part),
+            "sizes": list(map(size_of, kinds, part.sizes)),
+        }
         for episode, part in zip(film.episodes, stage.motions, strict=True)
     ]
-    view = {"from": _rounded(place), "lookat": _rounded(camera.lookat), "fovy": camera.fovy}
-    return {**_head(film), "camera": view, "geoms": geoms, "trail": stage.trail, "episodes": episodes}
+    view = {
+        "from": _rounded(place),
+        "lookat": _rounded(camera.lookat),
+        "fovy": camera.fovy,
+    }
+    return {
+        **_head(film),
+        "camera": view,
+        "geoms": geoms,
+        "trail": stage.trail,
+        "episodes": episodes,
+    }
 
 
 def _head(film: Film) -> dict[str, Any]:
     colors = {"true": GOOD, "false": BAD}
-    return {"title": film.title, "period": film.env.control_period, "speed": film.speed, "hold": HOLD, "colors": colors}
+    return {
+        "title": film.title,
+        "period": film.env.control_period,
+        "speed": film.speed,
+        "hold": HOLD,
+        "colors": colors,
+    }
 
 
 def _common(film: Film, episode: Episode) -> dict[str, Any]:
@@ -81,8 +121,13 @@ def _common(film: Film, episode: Episode) -> dict[str, Any]:
 
 def _poses(part: Motion) -> list[list[list[float]]]:
     """Returns [x, y, z, qw, qx, qy, qz] of each geom at each frame, and one frame only of those that stand still."""
-    poses = np.moveaxis(np.concatenate([part.positions, part.quaternions], axis=-1), 1, 0).round(DIGITS)
-    return [(poses[i] if (poses[i] != poses[i][0]).any() else poses[i][:1]).tolist() for i in range(len(poses))]
+    poses = np.moveaxis(
+        np.concatenate([part.positions, part.quaternions], axis=-1), 1, 0
+    ).round(DIGITS)
+    return [
+        (poses[i] if (poses[i] != poses[i][0]).any() else poses[i][:1]).tolist()
+        for i in range(len(poses))
+    ]
 
 
 def _rounded(values: Any) -> Any:

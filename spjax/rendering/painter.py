@@ -20,7 +20,9 @@ TRAIL_COLOR = np.array([0.3, 0.3, 0.3, 0.8], np.float32)
 def main(folder: Path) -> None:
     """Draws the frames of frames.npz, whose entries are those that `spjax.rendering.offscreen` writes."""
     pixels = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what drivers print must not get between the pixels
+    os.dup2(
+        sys.stderr.fileno(), sys.stdout.fileno()
+    )  # what drivers print must not get between the pixels
     model = mujoco.MjModel.from_binary_path(str(folder / "model.mjb"))
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
@@ -29,7 +31,10 @@ def main(folder: Path) -> None:
     width, height = frames["size"].tolist()
     model.vis.global_.offwidth, model.vis.global_.offheight = width, height
     camera = _camera(model, frames["camera"].tolist())
-    with os.fdopen(pixels, "wb") as output, mujoco.Renderer(model, height, width) as renderer:
+    with (
+        os.fdopen(pixels, "wb") as output,
+        mujoco.Renderer(model, height, width) as renderer,
+    ):
         for index in range(len(frames["positions"])):
             data.geom_xpos[:] = frames["positions"][index]
             data.geom_xmat[:] = frames["matrices"][index]
@@ -41,7 +46,10 @@ def main(folder: Path) -> None:
 
 def _camera(model: mujoco.MjModel, numbers: list[float]) -> mujoco.MjvCamera:
     camera = mujoco.MjvCamera()
-    camera.lookat[:], (camera.distance, camera.azimuth, camera.elevation, fovy) = numbers[:3], numbers[3:]
+    camera.lookat[:], (camera.distance, camera.azimuth, camera.elevation, fovy) = (
+        numbers[:3],
+        numbers[3:],
+    )
     model.vis.global_.fovy = fovy
     return camera
 
@@ -56,7 +64,9 @@ def _draw_trail(scene: mujoco.MjvScene, frames: dict[str, Any], index: int) -> N
         if scene.ngeom < scene.maxgeom and (one != two).any():
             geom = scene.geoms[scene.ngeom]
             kind = mujoco.mjtGeom.mjGEOM_LINE
-            mujoco.mjv_initGeom(geom, kind, np.zeros(3), np.zeros(3), np.zeros(9), TRAIL_COLOR)
+            mujoco.mjv_initGeom(
+                geom, kind, np.zeros(3), np.zeros(3), np.zeros(9), TRAIL_COLOR
+            )
             mujoco.mjv_connector(geom, kind, TRAIL_WIDTH, one, two)
             scene.ngeom += 1
 

@@ -18,7 +18,9 @@ DPI = 100
 MARGIN = 0.06  # of the drawing, on each side
 
 
-def frames(film: Film, size: tuple[int, int]) -> Iterator[UInt8[np.ndarray, "height width 3"]]:
+def frames(
+    film: Film, size: tuple[int, int]
+) -> Iterator[UInt8[np.ndarray, "height width 3"]]:
     """Yields the frames of all episodes; size is (width, height) in pixels."""
     for episode in film.episodes:
         yield from _episode_frames(film, episode, size)
@@ -26,28 +28,43 @@ def frames(film: Film, size: tuple[int, int]) -> Iterator[UInt8[np.ndarray, "hei
 
 def box(film: Film) -> tuple[float, float, float, float]:
     """Returns (left, right, bottom, top) of all that is drawn, with a margin [m]."""
-    points = [point for episode in film.episodes for wall in film.env.scenery(episode.context) for point in wall]
+    points = [
+        point
+        for episode in film.episodes
+        for wall in film.env.scenery(episode.context)
+        for point in wall
+    ]
     points += [film.env.goal] if film.env.goal else []
-    corners = np.concatenate([np.reshape(points, (-1, 2)), *(episode.path for episode in film.episodes)])
+    corners = np.concatenate(
+        [np.reshape(points, (-1, 2)), *(episode.path for episode in film.episodes)]
+    )
     low, high = corners.min(axis=0), corners.max(axis=0)
     margin = MARGIN * (high - low).max()
     return low[0] - margin, high[0] + margin, low[1] - margin, high[1] + margin
 
 
-def position(path: Float[np.ndarray, "time 2"], moment: float) -> Float[np.ndarray, "2"]:
+def position(
+    path: Float[np.ndarray, "time 2"], moment: float
+) -> Float[np.ndarray, "2"]:
     """Returns where the path is between two control steps."""
     steps = np.arange(len(path))
     return np.array([np.interp(moment, steps, axis) for axis in path.T])
 
 
 @styled
-def _episode_frames(film: Film, episode: Episode, size: tuple[int, int]) -> Iterator[np.ndarray]:
-    figure = Figure(figsize=(size[0] / DPI, size[1] / DPI), dpi=DPI, layout="constrained")
+def _episode_frames(
+    film: Film, episode: Episode, size: tuple[int, int]
+) -> Iterator[np.ndarray]:
+    figure = Figure(
+        figsize=(size[0] / DPI, size[1] / DPI), dpi=DPI, layout="constrained"
+    )
     canvas = FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     _draw_still(axes, film, episode)
     (line,) = axes.plot([], [], color=NEUTRAL, linewidth=2, animated=True, zorder=4)
-    (dot,) = axes.plot([], [], "o", color=NEUTRAL, markersize=10, animated=True, zorder=7)
+    (dot,) = axes.plot(
+        [], [], "o", color=NEUTRAL, markersize=10, animated=True, zorder=7
+    )
     canvas.draw()
     still = canvas.copy_from_bbox(figure.bbox)
     for moment in film.moments(episode):
@@ -67,10 +84,29 @@ def _draw_still(axes: Axes, film: Film, episode: Episode) -> None:
     """Draws what does not move."""
     for wall in film.env.scenery(episode.context):
         axes.plot(*np.transpose(wall), **WALL_LOOK, zorder=2)
-    axes.plot(*episode.path[0], "o", color="white", markeredgecolor=MARK, markersize=9, zorder=3)
+    axes.plot(
+        *episode.path[0],
+        "o",
+        color="white",
+        markeredgecolor=MARK,
+        markersize=9,
+        zorder=3,
+    )
     if film.env.goal:
-        axes.plot(*film.env.goal, "*", color="white", markeredgecolor=MARK, markersize=16, zorder=3)
+        axes.plot(
+            *film.env.goal,
+            "*",
+            color="white",
+            markeredgecolor=MARK,
+            markersize=16,
+            zorder=3,
+        )
     left, right, bottom, top = box(film)
     across, along = film.env.plane
     axes.set_aspect("equal")
-    axes.set(xlim=(left, right), ylim=(bottom, top), xlabel=axis_label(across, "m"), ylabel=axis_label(along, "m"))
+    axes.set(
+        xlim=(left, right),
+        ylim=(bottom, top),
+        xlabel=axis_label(across, "m"),
+        ylabel=axis_label(along, "m"),
+    )

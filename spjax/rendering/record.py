@@ -34,9 +34,13 @@ class Episode:
         return bool(self.states.success[-1])
 
 
-def episodes(states: Any, paths: Float[np.ndarray, "time episode 2"], discount: float) -> tuple[Episode, ...]:
+def episodes(
+    states: Any, paths: Float[np.ndarray, "time episode 2"], discount: float
+) -> tuple[Episode, ...]:
     """Returns the recorded episodes one by one, each up to its end; non-finite rewards count 0."""
-    return tuple(_episode(states, paths, discount, index) for index in range(paths.shape[1]))
+    return tuple(
+        _episode(states, paths, discount, index) for index in range(paths.shape[1])
+    )
 
 
 def _episode(states: Any, paths: np.ndarray, discount: float, index: int) -> Episode:

@@ -19,7 +19,9 @@ MARK = "spjax mark"  # the geom that shows the env's `mark`
 MARK_SIZE = 0.035  # m
 MARK_COLOR = (0.90, 0.62, 0.0, 0.45)
 VIEW = (125.0, -20.0)  # azimuth and elevation where the scene has no camera, degrees
-SUN = np.array([0.3, -0.4, 1.2])  # where the light is, from the middle of the picture, in distances of the camera
+SUN = np.array(
+    [0.3, -0.4, 1.2]
+)  # where the light is, from the middle of the picture, in distances of the camera
 CLOSENESS = 1.08  # of the camera: how much larger than the motion the picture is
 _DRAWN = {  # kinds of geoms that films show, and how many numbers their size has
     "plane": 2,
@@ -45,9 +47,13 @@ class Motion:
         after = np.minimum(before + 1, len(self.positions) - 1)
         part = (moments - before)[:, None, None]
         first, second = self.quaternions[before], self.quaternions[after]
-        turned = first + part * (np.where((first * second).sum(-1, keepdims=True) < 0, -second, second) - first)
+        turned = first + part * (
+            np.where((first * second).sum(-1, keepdims=True) < 0, -second, second)
+            - first
+        )
         return Motion(
-            positions=(1 - part) * self.positions[before] + part * self.positions[after],
+            positions=(1 - part) * self.positions[before]
+            + part * self.positions[after],
             quaternions=turned / np.linalg.norm(turned, axis=-1, keepdims=True),
             sizes=self.sizes,
         )
@@ -112,10 +118,17 @@ def decorated(mjcf: str) -> str:
     kinds = {geom.name: kind_of(int(geom.type)) for geom in spec.geoms}
     for name, kind in kinds.items():
         if kind not in _DRAWN:
-            raise ValueError(f"films show {', '.join(_DRAWN)}; the geom {name!r} is a {kind}")
+            raise ValueError(
+                f"films show {', '.join(_DRAWN)}; the geom {name!r} is a {kind}"
+            )
     _furnish(spec)
     spec.worldbody.add_geom(
-        name=MARK, type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[MARK_SIZE, 0, 0], rgba=MARK_COLOR, contype=0, conaffinity=0
+        name=MARK,
+        type=mujoco.mjtGeom.mjGEOM_SPHERE,
+        size=[MARK_SIZE, 0, 0],
+        rgba=MARK_COLOR,
+        contype=0,
+        conaffinity=0,
     )
     return spec.to_xml()
 
@@ -186,7 +199,9 @@ def _pose(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns positions [m] and quaternions of all geoms."""
     model = compiled.model
-    for name, rows, is_state, value in compiled.split_fields(field[time] for field in states.fields):
+    for name, rows, is_state, value in compiled.split_fields(
+        field[time] for field in states.fields
+    ):
         getattr(data if is_state else model, name)[rows] = value
     data.qpos[:] = states.qpos[time]
     mujoco.mj_kinematics(model, data)
@@ -196,7 +211,12 @@ def _pose(
     return data.geom_xpos.copy(), quaternions
 
 
-def _camera(model: mujoco.MjModel, motions: tuple[Motion, ...], aspect: float, view: tuple[float, ...]) -> Camera:
+def _camera(
+    model: mujoco.MjModel,
+    motions: tuple[Motion, ...],
+    aspect: float,
+    view: tuple[float, ...],
+) -> Camera:
     """Returns the camera that looks in the wanted direction and has all geoms, except planes, in the picture."""
     azimuth, elevation, fovy = _direction(model)
     azimuth, elevation = (*view[:2], *(azimuth, elevation)[len(view) :])
@@ -218,7 +238,11 @@ def _direction(model: mujoco.MjModel) -> tuple[float, float, float]:
     mujoco.mj_forward(model, data)
     forward = -data.cam_xmat[0].reshape(3, 3)[:, 2]
     azimuth = np.degrees(np.arctan2(forward[1], forward[0]))
-    return float(azimuth), float(np.degrees(np.arcsin(forward[2]))), float(model.cam_fovy[0])
+    return (
+        float(azimuth),
+        float(np.degrees(np.arcsin(forward[2]))),
+        float(model.cam_fovy[0]),
+    )
 
 
 def _axes(azimuth: float, elevation: float) -> Float[np.ndarray, "3 3"]:
@@ -228,11 +252,17 @@ def _axes(azimuth: float, elevation: float) -> Float[np.ndarray, "3 3"]:
     return np.array([right, np.cross(right, forward), forward])
 
 
-def _extents(model: mujoco.MjModel, motions: tuple[Motion, ...]) -> Iterator[Float[np.ndarray, "corner 3"]]:
+def _extents(
+    model: mujoco.MjModel, motions: tuple[Motion, ...]
+) -> Iterator[Float[np.ndarray, "corner 3"]]:
     """Yields the corners of cubes around every geom at every frame."""
     solid = np.flatnonzero(model.geom_type != mujoco.mjtGeom.mjGEOM_PLANE)
     signs = np.array(np.meshgrid(*[(-1, 1)] * 3)).reshape(3, -1).T
     for part in motions:
         shown = solid[part.sizes[solid].any(axis=1)]
-        reach = np.linalg.norm(part.sizes[shown], axis=1)[:, None, None] * signs / np.sqrt(3)
+        reach = (
+            np.linalg.norm(part.sizes[shown], axis=1)[:, None, None]
+            * signs
+            / np.sqrt(3)
+        )
         yield (part.positions[:, shown, None] + reach).reshape(-1, 3)

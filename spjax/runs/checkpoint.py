@@ -49,7 +49,9 @@ class Checkpoints:
             if newer > iteration:
                 self._path(newer).unlink(missing_ok=True)
 
-    def restore(self, iteration: int, kinds: Mapping[str, Kind]) -> dict[str, np.ndarray]:
+    def restore(
+        self, iteration: int, kinds: Mapping[str, Kind]
+    ) -> dict[str, np.ndarray]:
         """Returns the arrays of a state, in the order of `kinds`.
 
         Raises:
@@ -65,7 +67,9 @@ class Checkpoints:
         for name in [*kinds, *has]:
             if has.get(name) != kinds.get(name):
                 is_, should_be = _words(has.get(name)), _words(kinds.get(name))
-                raise ValueError(f"checkpoint {path} is of another program: {name} is {is_} and should be {should_be}")
+                raise ValueError(
+                    f"checkpoint {path} is of another program: {name} is {is_} and should be {should_be}"
+                )
         return {name: found[name] for name in kinds}
 
     def _path(self, iteration: int) -> Path:

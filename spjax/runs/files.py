@@ -39,7 +39,9 @@ def write_json(path: Path, content: Any, sort_keys: bool = False) -> None:
         ValueError: a number is infinite or NaN, which JSON does not know.
     """
     text = json.dumps(content, indent=1, sort_keys=sort_keys, allow_nan=False)
-    write_atomically(path, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
+    write_atomically(
+        path, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8")
+    )
 
 
 def write_table(path: Path, table: pa.Table) -> None:

@@ -38,7 +38,9 @@ def part(folder: Path, kind: str, iteration: int) -> Path:
 
 def parts(folder: Path, kind: str) -> list[Path]:
     """Returns the parts in order; temporary files do not count."""
-    return sorted(file for file in (folder / kind).glob("*.parquet") if file.stem.isdecimal())
+    return sorted(
+        file for file in (folder / kind).glob("*.parquet") if file.stem.isdecimal()
+    )
 
 
 def last_iteration(folder: Path) -> int:
@@ -70,7 +72,9 @@ def check_free(folder: Path) -> None:
     if not folder.exists():
         return
     if not folder.is_dir() or any(file.name[0] != "." for file in folder.iterdir()):
-        raise ValueError(f"{folder} exists already; resume it, or choose another folder")
+        raise ValueError(
+            f"{folder} exists already; resume it, or choose another folder"
+        )
 
 
 @contextmanager
@@ -109,7 +113,9 @@ def lane_columns(lanes: Sequence[Lane], repeats: int) -> dict[str, Any]:
     }
     for name in lanes[0].settings:
         values = [lane.settings[name] for lane in lanes for _ in range(repeats)]
-        columns[name] = pa.array([list(v) if isinstance(v, tuple) else v for v in values])
+        columns[name] = pa.array(
+            [list(v) if isinstance(v, tuple) else v for v in values]
+        )
     return columns
 
 
@@ -119,7 +125,9 @@ def tidy(tree: Any, prefix: str = "") -> dict[str, Any]:
     for field in dataclasses.fields(tree):
         value = getattr(tree, field.name)
         if _is_maybe(value):
-            columns[prefix + field.name] = column(value.value, np.asarray(value.present))
+            columns[prefix + field.name] = column(
+                value.value, np.asarray(value.present)
+            )
         elif dataclasses.is_dataclass(value):
             columns.update(tidy(value, f"{prefix}{field.name}."))
         elif value is not None:
@@ -127,7 +135,9 @@ def tidy(tree: Any, prefix: str = "") -> dict[str, Any]:
     return columns
 
 
-def column(values: np.ndarray, present: np.ndarray | None = None) -> pa.Array | np.ndarray:
+def column(
+    values: np.ndarray, present: np.ndarray | None = None
+) -> pa.Array | np.ndarray:
     """Returns a column of [lane, iteration, ...]: numbers, or lists where there are more axes; null where not present."""
     missing = None if present is None else ~present.reshape(-1)
     if values.ndim == 2:
@@ -135,13 +145,17 @@ def column(values: np.ndarray, present: np.ndarray | None = None) -> pa.Array | 
         return flat if missing is None else pa.array(flat, mask=missing)
     rows = list(values.reshape(values.shape[0] * values.shape[1], -1))
     return pa.array(
-        rows if missing is None else [None if gone else row for row, gone in zip(rows, missing, strict=True)]
+        rows
+        if missing is None
+        else [None if gone else row for row, gone in zip(rows, missing, strict=True)]
     )
 
 
 def _is_maybe(value: object) -> bool:
     """Says whether a metric is a `spjax.episodes.Maybe`, by its fields: nothing here imports JAX."""
-    return dataclasses.is_dataclass(value) and {field.name for field in dataclasses.fields(value)} == {
+    return dataclasses.is_dataclass(value) and {
+        field.name for field in dataclasses.fields(value)
+    } == {
         "value",
         "present",
     }

@@ -29,8 +29,12 @@ def pool(runs: Sequence[Run]) -> Run:
     twice = sorted({lane.seed for lane in lanes if lanes.count(lane) > 1})
     if twice:
         folders = ", ".join(str(run.path) for run in runs)
-        raise ValueError(f"each seed may be pooled once, got {twice} twice in {folders}")
-    offsets = [sum(len(run.config.lanes) for run in runs[:index]) for index in range(len(runs))]
+        raise ValueError(
+            f"each seed may be pooled once, got {twice} twice in {folders}"
+        )
+    offsets = [
+        sum(len(run.config.lanes) for run in runs[:index]) for index in range(len(runs))
+    ]
     return Run(
         path=first.path,
         config=_joined_config(runs),
@@ -72,7 +76,9 @@ def _joined_config(runs: Sequence[Run]) -> RunRecord:
     )
 
 
-def joined_versions(versions: Sequence[Mapping[str, str | None]]) -> dict[str, str | None]:
+def joined_versions(
+    versions: Sequence[Mapping[str, str | None]],
+) -> dict[str, str | None]:
     """Returns the versions that are the same everywhere, None for one that is not."""
     return {
         name: version if all(other.get(name) == version for other in versions) else None
@@ -83,7 +89,9 @@ def joined_versions(versions: Sequence[Mapping[str, str | None]]) -> dict[str, s
 def joined_text(texts: Iterable[str | None]) -> str | None:
     """Returns the different ones; None if one is unknown."""
     found = list(dict.fromkeys(texts))
-    return None if None in found else "; ".join(text for text in found if text is not None)
+    return (
+        None if None in found else "; ".join(text for text in found if text is not None)
+    )
 
 
 def _joined_summary(runs: Sequence[Run], offsets: Sequence[int]) -> Summary | None:
@@ -108,10 +116,14 @@ def total(seconds: Iterable[float | None]) -> float | None:
     return None if None in known else sum(value for value in known if value is not None)
 
 
-def _joined_table(tables: Sequence[pa.Table | None], offsets: Sequence[int]) -> pa.Table | None:
+def _joined_table(
+    tables: Sequence[pa.Table | None], offsets: Sequence[int]
+) -> pa.Table | None:
     """Returns the rows of all tables with the lanes renumbered; None if one table is missing."""
     renumbered = [
-        table.set_column(table.column_names.index("lane"), "lane", pc.add(table["lane"], offset))
+        table.set_column(
+            table.column_names.index("lane"), "lane", pc.add(table["lane"], offset)
+        )
         for table, offset in zip(tables, offsets, strict=True)
         if table is not None
     ]

@@ -63,5 +63,9 @@ def _cpu_model() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    models = [
+        line.partition(":")[2].strip()
+        for line in lines
+        if line.startswith("model name")
+    ]
     return models[0] if models else platform.processor() or platform.machine()

@@ -56,7 +56,9 @@ class Run:
         found: dict[tuple[tuple[str, Setting], ...], list[int]] = {}
         for index, lane in enumerate(self.config.lanes):
             found.setdefault(tuple(lane.settings.items()), []).append(index)
-        return [Group(dict(settings), tuple(lanes)) for settings, lanes in found.items()]
+        return [
+            Group(dict(settings), tuple(lanes)) for settings, lanes in found.items()
+        ]
 
     def seeds(self, group: Group) -> list[int]:
         """Returns the seed of each lane of the group."""
@@ -69,7 +71,9 @@ class Run:
         summary = self.summary
         if summary is not None:
             kept = [lane for lane in summary.frozen if lane.lane in numbers]
-            frozen = tuple(dataclasses.replace(lane, lane=numbers[lane.lane]) for lane in kept)
+            frozen = tuple(
+                dataclasses.replace(lane, lane=numbers[lane.lane]) for lane in kept
+            )
             summary = dataclasses.replace(summary, frozen=frozen)
         return Run(
             path=self.path,
@@ -77,7 +81,9 @@ class Run:
             summary=summary,
             metrics=_only(self.metrics, numbers),
             evaluation=_only(self.evaluation, numbers),
-            trajectories=None if self.trajectories is None else _only(self.trajectories, numbers),
+            trajectories=None
+            if self.trajectories is None
+            else _only(self.trajectories, numbers),
         )
 
     def evaluation_curves(self, column: str, group: Group) -> Curves:
@@ -155,7 +161,9 @@ def _read_json(file: Path, parse: Callable[[Mapping[str, Any]], T]) -> T:
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file} is damaged or half-written ({error}); {advice}") from None
+        raise ValueError(
+            f"{file} is damaged or half-written ({error}); {advice}"
+        ) from None
     if not isinstance(raw, dict):
         raise ValueError(f"{file} must hold a JSON object, got {type(raw).__name__}")
     try:
@@ -192,7 +200,9 @@ def _curves(table: pa.Table, column: str, group: Group) -> Curves:
     if column not in table.column_names:
         known = ", ".join(table.column_names) or "none"
         raise ValueError(f"the run folder has no column {column!r}, only {known}")
-    lane, iteration = (table[name].to_numpy(zero_copy_only=False) for name in ("lane", "iteration"))
+    lane, iteration = (
+        table[name].to_numpy(zero_copy_only=False) for name in ("lane", "iteration")
+    )
     iterations, point = np.unique(iteration, return_inverse=True)
     values = np.full((int(lane.max()) + 1, iterations.size), np.nan)
     values[lane, point] = _floats(table, column)

@@ -18,11 +18,26 @@ _TEACHERS_OF = {  # agents whose curricula went by the names of others
 
 _PARTS = {"env": "task"}
 _SCHEDULES = {
-    "proportion": {"kl_proportion": "zeta", "offset": "offset", "max_alpha": "max_alpha"},
+    "proportion": {
+        "kl_proportion": "zeta",
+        "offset": "offset",
+        "max_alpha": "max_alpha",
+    },
     "bound": {"performance_bound": "performance_bound"},
 }
-_SCHEDULED = {old: f"schedule.{new}" for names in _SCHEDULES.values() for old, new in names.items()}
-_JOINT = ("kl_proportion", "offset", "max_alpha", "std_floor", "floor_kl", "alpha_from")  # of SPRL, once of the agent
+_SCHEDULED = {
+    old: f"schedule.{new}"
+    for names in _SCHEDULES.values()
+    for old, new in names.items()
+}
+_JOINT = (
+    "kl_proportion",
+    "offset",
+    "max_alpha",
+    "std_floor",
+    "floor_kl",
+    "alpha_from",
+)  # of SPRL, once of the agent
 _MOMENTS = {
     f"{distribution}_{moment}": f"{distribution}.{moment}"
     for distribution in ("initial", "target")

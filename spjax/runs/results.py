@@ -25,7 +25,9 @@ class Record(TypedDict):
     settings: Mapping[str, Setting]  # swept settings of these seeds
     metric: str  # "discounted_return", "success_rate", "iterations_to_threshold", ...
     threshold: float | None  # discounted return that iterations_to_threshold refers to
-    never_reached: int | None  # seeds that never reached it; they count as the last iteration
+    never_reached: (
+        int | None
+    )  # seeds that never reached it; they count as the last iteration
     seeds: list[int]
     values: list[float | None]  # one a seed; None where it is not finite
     mean: float | None  # over the finite values
@@ -56,5 +58,7 @@ def read_records(path: str | Path) -> list[Record]:
     for index, entry in enumerate(records):
         if entry.keys() != Record.__annotations__.keys():
             odd = ", ".join(sorted(entry.keys() ^ Record.__annotations__.keys()))
-            raise ValueError(f"record {index} of {path} lacks keys or has unknown ones: {odd}")
+            raise ValueError(
+                f"record {index} of {path} lacks keys or has unknown ones: {odd}"
+            )
     return records

@@ -37,7 +37,9 @@ class Lane:
     """One training run of the folder: one seed with one value of every swept setting."""
 
     seed: int
-    settings: Mapping[str, Setting]  # the swept ones, for example {"teacher.schedule.zeta": 0.8}
+    settings: Mapping[
+        str, Setting
+    ]  # the swept ones, for example {"teacher.schedule.zeta": 0.8}
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,9 @@ class Preset:
 
     schedule: str | None
     variant: str
-    start: str | None  # where the teacher's contexts start: "initial", "target", or none
+    start: (
+        str | None
+    )  # where the teacher's contexts start: "initial", "target", or none
 
 
 class Estimate(NamedTuple):
@@ -122,11 +126,15 @@ class RunRecord:
     task: str  # these three are names
     agent: str
     teacher: str
-    settings: Mapping[str, Mapping[str, Any]]  # of the parts named so: "task", "agent", "teacher"
+    settings: Mapping[
+        str, Mapping[str, Any]
+    ]  # of the parts named so: "task", "agent", "teacher"
     num_iterations: int
     evaluate_every: int  # iterations
     evaluation_episodes: int
-    hold_position: bool  # whether the policy was cloned to the zero action before training
+    hold_position: (
+        bool  # whether the policy was cloned to the zero action before training
+    )
     seeds: tuple[int, ...]
     over: Mapping[str, tuple[Setting, ...]]  # swept setting -> its values
     lanes: tuple[Lane, ...]
@@ -137,7 +145,9 @@ class RunRecord:
     context_space: Contexts
     target: Moments
     initial: Moments
-    scenery: tuple[tuple[tuple[float, float], ...], ...]  # polylines of the target task, metres
+    scenery: tuple[
+        tuple[tuple[float, float], ...], ...
+    ]  # polylines of the target task, metres
     goal: tuple[float, float] | None  # position that the target task asks for, metres
     plane: tuple[str, str]  # axes of trajectories, scenery and goal
     scenery_name: str
@@ -148,7 +158,9 @@ class RunRecord:
     commit: str | None
     command: str | None
     created: str | None
-    uses: tuple[Mapping[str, str], ...] = ()  # files beside the built-in parts: module, file, sha256
+    uses: tuple[
+        Mapping[str, str], ...
+    ] = ()  # files beside the built-in parts: module, file, sha256
     preset: Preset | None = None
     reference: Reference | None = None
 
@@ -179,7 +191,9 @@ class RunRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Returns what config.json holds, in format 2; strict JSON, infinite settings too."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields = {
+            field.name: getattr(self, field.name) for field in dataclasses.fields(self)
+        }
         parts = {kind: {kind: fields[kind], **self.settings[kind]} for kind in PARTS}
         content = {
             "format_version": FORMAT_VERSION,
@@ -191,7 +205,9 @@ class RunRecord:
             "target": dataclasses.asdict(self.target),
             "initial": dataclasses.asdict(self.initial),
         }
-        spelled: dict[str, Any] = _spelled(content | {name: fields[name] for name in _PLAIN})
+        spelled: dict[str, Any] = _spelled(
+            content | {name: fields[name] for name in _PLAIN}
+        )
         return spelled
 
     @classmethod
@@ -206,7 +222,9 @@ class RunRecord:
         if version not in (1, FORMAT_VERSION):
             readable = f"this spjax reads 1 and {FORMAT_VERSION}"
             advice = "use the spjax that wrote it, or train again"
-            raise ValueError(f"config.json has format version {version!r}, {readable}; {advice}")
+            raise ValueError(
+                f"config.json has format version {version!r}, {readable}; {advice}"
+            )
 
         content: dict[str, Any] = _restored(_upgraded(raw) if version == 1 else raw)
         config = content["config"]
@@ -251,7 +269,10 @@ def _upgraded(raw: Mapping[str, Any]) -> dict[str, Any]:
         pairs = [swept(name, value) for value in values]
         over[pairs[0][0]] = [value for _, value in pairs]
     lanes = [
-        {"seed": lane["seed"], "settings": dict(swept(*item) for item in lane["settings"].items())}
+        {
+            "seed": lane["seed"],
+            "settings": dict(swept(*item) for item in lane["settings"].items()),
+        }
         for lane in raw["lanes"]
     ]
 
@@ -263,12 +284,21 @@ def _upgraded(raw: Mapping[str, Any]) -> dict[str, Any]:
     }
     config |= {name: since[name] for name in _CONFIG}
     preset = {name: since[name] for name in ("schedule", "variant", "start")}
-    return {**since, "config": config, "lanes": lanes, "uses": [], "preset": preset, "reference": None}
+    return {
+        **since,
+        "config": config,
+        "lanes": lanes,
+        "uses": [],
+        "preset": preset,
+        "reference": None,
+    }
 
 
 def _reference(raw: Mapping[str, Any]) -> Reference:
     final, iterations = Estimate(**raw["final"]), raw["iterations"]
-    return Reference(**{**raw, "final": final, "iterations": iterations and Estimate(**iterations)})
+    return Reference(
+        **{**raw, "final": final, "iterations": iterations and Estimate(**iterations)}
+    )
 
 
 def _reference_json(reference: Reference) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from jax.typing import ArrayLike
 from spjax.contexts.base import ContextDistribution
 
 
-def check_samples(old: ContextDistribution, contexts: ArrayLike, values: ArrayLike, mask: ArrayLike) -> None:
+def check_samples(
+    old: ContextDistribution, contexts: ArrayLike, values: ArrayLike, mask: ArrayLike
+) -> None:
     """Checks the shapes of the episodes.
 
     Raises:
@@ -21,7 +23,9 @@ def check_samples(old: ContextDistribution, contexts: ArrayLike, values: ArrayLi
         )
     for name, vector in (("values", values), ("mask", mask)):
         if jnp.shape(vector) != shape[:1]:
-            raise ValueError(f"{name} must have shape {shape[:1]}, one entry a context, got {jnp.shape(vector)}")
+            raise ValueError(
+                f"{name} must have shape {shape[:1]}, one entry a context, got {jnp.shape(vector)}"
+            )
 
 
 def check_number(name: str, value: ArrayLike | None, least: float = -np.inf) -> None:
@@ -33,7 +37,9 @@ def check_number(name: str, value: ArrayLike | None, least: float = -np.inf) -> 
     if value is None:
         return
     if jnp.shape(value) != ():
-        raise ValueError(f"{name} must be a single number, got shape {jnp.shape(value)}")
+        raise ValueError(
+            f"{name} must be a single number, got shape {jnp.shape(value)}"
+        )
     seen = None if isinstance(value, jax.core.Tracer) else float(np.asarray(value))
     if seen is not None and not (np.isfinite(seen) and seen >= least):
         wanted = "finite" if least == -np.inf else f"finite and at least {least:g}"
@@ -49,8 +55,12 @@ def check_floor(std_floor: ArrayLike | None, dim: int) -> None:
     if std_floor is None:
         return
     if jnp.shape(std_floor) not in ((), (dim,)):
-        raise ValueError(f"std_floor must be a number or have shape {(dim,)}, got shape {jnp.shape(std_floor)}")
+        raise ValueError(
+            f"std_floor must be a number or have shape {(dim,)}, got shape {jnp.shape(std_floor)}"
+        )
     if not isinstance(std_floor, jax.core.Tracer):
         floor = np.asarray(std_floor)
         if not (np.isfinite(floor) & (floor >= 0)).all():
-            raise ValueError(f"std_floor must be finite and at least 0, got {floor.tolist()}")
+            raise ValueError(
+                f"std_floor must be finite and at least 0, got {floor.tolist()}"
+            )

@@ -34,12 +34,25 @@ from spjax.contexts import Gaussian, kl_divergence
 from spjax.contexts.chart import LocalProblem, performance_gain
 from spjax.self_paced.arguments import check_floor, check_number, check_samples
 from spjax.self_paced.context_update import ContextUpdate, effective_sample_size
-from spjax.self_paced.statement import Inputs, Mode, Static, clean, state_problem, to_working_precision
+from spjax.self_paced.statement import (
+    Inputs,
+    Mode,
+    Static,
+    clean,
+    state_problem,
+    to_working_precision,
+)
 from spjax.solvers.augmented_lagrangian import DEFAULT_CONFIG, Result
 from spjax.solvers.linalg import solve_lower
 
 # The statement of the problem is that of the full solve; "float32" means in the dtype of the arguments.
-_STATIC = Static(True, kl_direction="old-new", precision="float32", config=DEFAULT_CONFIG, search_outliers=False)
+_STATIC = Static(
+    True,
+    kl_direction="old-new",
+    precision="float32",
+    config=DEFAULT_CONFIG,
+    search_outliers=False,
+)
 
 
 def update_gaussian(
@@ -99,7 +112,9 @@ def update_gaussian(
         performance_bound=jnp.asarray(performance_bound, dtype),
         reached=jnp.asarray(reached),
         max_kl=jnp.asarray(max_kl, dtype),
-        std_floor=None if std_floor is None else jnp.broadcast_to(jnp.asarray(std_floor, dtype), (old.dim,)),
+        std_floor=None
+        if std_floor is None
+        else jnp.broadcast_to(jnp.asarray(std_floor, dtype), (old.dim,)),
     )
     usable, finite = clean(to_working_precision(_STATIC, inputs))
     problem, mode = state_problem(_STATIC, finite, usable)
@@ -120,18 +135,27 @@ def update_gaussian(
 
 
 def _move(
-    inputs: Inputs[Gaussian], problem: LocalProblem, mode: Int[Array, ""], moves_scale: Bool[Array, ""]
+    inputs: Inputs[Gaussian],
+    problem: LocalProblem,
+    mode: Int[Array, ""],
+    moves_scale: Bool[Array, ""],
 ) -> Gaussian:
     """Returns the distribution that the step leads to; the target where that is within reach."""
     old, target, data = inputs.old, inputs.target, problem.data
     d = jnp.where(moves_scale, 0.0, _mean_step(inputs, problem, mode))
     tau = jnp.where(moves_scale, _scale_step(problem, mode), 0.0)
     chol = old.chol * jnp.exp(0.5 * tau)
-    floored = jnp.where(jnp.eye(old.dim, dtype=bool), jnp.maximum(chol, data.lowest[None]), chol)
+    floored = jnp.where(
+        jnp.eye(old.dim, dtype=bool), jnp.maximum(chol, data.lowest[None]), chol
+    )
 
     to_target = old.chart.coordinates(data, target)
     gain = performance_gain(problem.weights, old.chart.log_ratios(data, to_target))
-    arrives = (mode == Mode.TARGET) & (problem.slack + gain >= 0) & (kl_divergence(old, target) <= inputs.max_kl)
+    arrives = (
+        (mode == Mode.TARGET)
+        & (problem.slack + gain >= 0)
+        & (kl_divergence(old, target) <= inputs.max_kl)
+    )
     arrives &= (jnp.diagonal(target.chol) >= data.lowest).all()
     step = dataclasses.replace(old, mean=old.mean + old.chol @ d, chol=floored)
     return _select(arrives, target, step)
@@ -140,10 +164,14 @@ def _move(
 def _select(condition: Bool[Array, ""], new: Gaussian, old: Gaussian) -> Gaussian:
     """Returns one of two distributions, with the sampling of ``old``."""
     mean = jnp.where(condition, new.mean, old.mean)
-    return dataclasses.replace(old, mean=mean, chol=jnp.where(condition, new.chol, old.chol))
+    return dataclasses.replace(
+        old, mean=mean, chol=jnp.where(condition, new.chol, old.chol)
+    )
 
 
-def _mean_step(inputs: Inputs[Gaussian], problem: LocalProblem, mode: Int[Array, ""]) -> Float[Array, " dim"]:
+def _mean_step(
+    inputs: Inputs[Gaussian], problem: LocalProblem, mode: Int[Array, ""]
+) -> Float[Array, " dim"]:
     """Returns the shift d of the mean, in units of the old distribution."""
     gradient = problem.data.features[:-1] @ problem.weights
     wish = solve_lower(inputs.old.chol, inputs.target.mean - inputs.old.mean)
@@ -170,11 +198,16 @@ def _scale_step(problem: LocalProblem, mode: Int[Array, ""]) -> Float[Array, ""]
 
 
 def _by_mode(mode: Int[Array, ""], reward: Array, target: Array) -> Array:
-    return jnp.where(mode == Mode.TARGET, target, jnp.where(mode == Mode.REWARD, reward, 0.0))
+    return jnp.where(
+        mode == Mode.TARGET, target, jnp.where(mode == Mode.REWARD, reward, 0.0)
+    )
 
 
 def _nearest(
-    wish: Float[Array, " dim"], radius: Float[Array, ""], gradient: Float[Array, " dim"], slack: Float[Array, ""]
+    wish: Float[Array, " dim"],
+    radius: Float[Array, ""],
+    gradient: Float[Array, " dim"],
+    slack: Float[Array, ""],
 ) -> Float[Array, " dim"]:
     """Returns the point of {|d| <= radius, gradient.d >= -slack} nearest to ``wish``; slack >= 0."""
     inside = _shortened(wish, radius)
@@ -188,7 +221,9 @@ def _nearest(
     return jnp.where(gradient @ inside >= -slack, inside, edge)
 
 
-def _shortened(vector: Float[Array, " dim"], limit: Float[Array, ""]) -> Float[Array, " dim"]:
+def _shortened(
+    vector: Float[Array, " dim"], limit: Float[Array, ""]
+) -> Float[Array, " dim"]:
     return vector * jnp.minimum(1.0, limit / _length(vector))
 
 
@@ -201,19 +236,27 @@ def _nonzero(x: Float[Array, ""]) -> Float[Array, ""]:
     return jnp.where(x > 0, x, 1.0)
 
 
-def _scale_limits(radius: Float[Array, ""], dim: int) -> tuple[Float[Array, ""], Float[Array, ""]]:
+def _scale_limits(
+    radius: Float[Array, ""], dim: int
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Returns the lowest and highest tau within the trust region, less what rounding takes."""
     radius *= 1 - 64 * jnp.finfo(radius.dtype).eps
-    eta = radius**2 / dim  # the roots below are written so that their slopes are finite at 0
+    eta = (
+        radius**2 / dim
+    )  # the roots below are written so that their slopes are finite at 0
     narrower = 0.5 * (eta + radius * jnp.sqrt((eta + 8) / dim))
     wider = eta + radius * jnp.sqrt((eta + 2) / dim)
     return -jnp.log1p(narrower), jnp.log1p(wider)
 
 
-def _radius_before_rounding(old: Gaussian, radius: Float[Array, ""]) -> Float[Array, ""]:
+def _radius_before_rounding(
+    old: Gaussian, radius: Float[Array, ""]
+) -> Float[Array, ""]:
     """Returns the radius of the trust region of d, less what rounding the mean may add to a step (0 if that is all)."""
     eps = jnp.finfo(radius.dtype).eps
-    whitening = jnp.abs(solve_lower(old.chol, jnp.eye(old.mean.size, dtype=radius.dtype)))
+    whitening = jnp.abs(
+        solve_lower(old.chol, jnp.eye(old.mean.size, dtype=radius.dtype))
+    )
     spacing = eps * (jnp.abs(old.mean) + radius * old.std)
     rounding = jax.lax.stop_gradient(_length(whitening @ spacing))
     return jnp.maximum(0.0, radius * (1 - 16 * eps) - rounding)

@@ -38,7 +38,13 @@ from spjax.self_paced.statement import (
     state_problem,
     to_working_precision,
 )
-from spjax.solvers.augmented_lagrangian import DEFAULT_CONFIG, Result, Solution, SolverConfig, draw_back
+from spjax.solvers.augmented_lagrangian import (
+    DEFAULT_CONFIG,
+    Result,
+    Solution,
+    SolverConfig,
+    draw_back,
+)
 from spjax.solvers.precision import in_float64
 
 
@@ -48,10 +54,16 @@ class ContextUpdate:
 
     result: Int[Array, ""]  # a `Result`
     mode: Int[Array, ""]  # a `Mode`
-    reached: Bool[Array, ""]  # whether V_LB was reached now or before; False under the proportion rule
-    kl: Float[Array, ""]  # nats, between the old and the returned distribution in the constrained direction
+    reached: Bool[
+        Array, ""
+    ]  # whether V_LB was reached now or before; False under the proportion rule
+    kl: Float[
+        Array, ""
+    ]  # nats, between the old and the returned distribution in the constrained direction
     iterations: Int[Array, ""]
-    effective_sample_size: Float[Array, ""]  # of the importance weights, between 1 and the number of contexts
+    effective_sample_size: Float[
+        Array, ""
+    ]  # of the importance weights, between 1 and the number of contexts
 
 
 def update_context(
@@ -107,10 +119,14 @@ def update_context(
             target of another family; a floor where the family has none; and, of what can be seen outside of jit, a setting
             that is not finite, alpha or max_kl below 0.
     """
-    if (alpha is None) == (performance_bound is None) or (performance_bound is None) != (reached is None):
+    if (alpha is None) == (performance_bound is None) or (
+        performance_bound is None
+    ) != (reached is None):
         raise ValueError("give either alpha, or both performance_bound and reached")
     if kl_direction not in ("old-new", "new-old"):
-        raise ValueError(f'kl_direction must be "old-new" or "new-old", got {kl_direction!r}')
+        raise ValueError(
+            f'kl_direction must be "old-new" or "new-old", got {kl_direction!r}'
+        )
     if precision not in ("float64", "float32"):
         raise ValueError(f'precision must be "float64" or "float32", got {precision!r}')
     old.check_target(target)
@@ -127,12 +143,18 @@ def update_context(
         values=values,
         mask=mask,
         alpha=jnp.asarray(0.0 if alpha is None else alpha, dtype),
-        performance_bound=jnp.asarray(0.0 if performance_bound is None else performance_bound, dtype),
+        performance_bound=jnp.asarray(
+            0.0 if performance_bound is None else performance_bound, dtype
+        ),
         reached=jnp.asarray(False if reached is None else reached),
         max_kl=jnp.asarray(max_kl, dtype),
-        std_floor=None if std_floor is None else jnp.broadcast_to(jnp.asarray(std_floor, dtype), (old.dim,)),
+        std_floor=None
+        if std_floor is None
+        else jnp.broadcast_to(jnp.asarray(std_floor, dtype), (old.dim,)),
     )
-    return _update(Static(alpha is None, kl_direction, precision, config, search_outliers), inputs)
+    return _update(
+        Static(alpha is None, kl_direction, precision, config, search_outliers), inputs
+    )
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -140,7 +162,9 @@ def _update(static: Static, inputs: Inputs[Family]) -> tuple[Family, ContextUpda
     return _update_forward(static, inputs)[0]
 
 
-def _update_forward(static: Static, inputs: Inputs[Family]) -> tuple[tuple[Family, ContextUpdate], PyTree]:
+def _update_forward(
+    static: Static, inputs: Inputs[Family]
+) -> tuple[tuple[Family, ContextUpdate], PyTree]:
     outputs, solution = _in_precision(_run, static, inputs)
     return outputs, (inputs, solution)
 
@@ -154,21 +178,31 @@ def _update_backward(
 _update.defvjp(_update_forward, _update_backward)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1), inline=True)  # so that calls outside of jit are compiled too
+@functools.partial(
+    jax.jit, static_argnums=(0, 1), inline=True
+)  # so that calls outside of jit are compiled too
 def _in_precision(function: Callable[..., Any], static: Static, *arguments: Any) -> Any:
     function = functools.partial(function, static)
-    return (in_float64(function) if static.precision == "float64" else function)(*arguments)
+    return (in_float64(function) if static.precision == "float64" else function)(
+        *arguments
+    )
 
 
-def _run(static: Static, inputs: Inputs[Family]) -> tuple[tuple[Family, ContextUpdate], PyTree]:
+def _run(
+    static: Static, inputs: Inputs[Family]
+) -> tuple[tuple[Family, ContextUpdate], PyTree]:
     """Solves; returns the outputs, and what the derivatives need: the solution, and whether it is a minimum that moves."""
     dtype = dtype_of(inputs.old)
     usable, finite = clean(to_working_precision(static, inputs))
     problem, mode = state_problem(static, finite, usable)
-    solution = inputs.old.chart.minimise(problem, static.kl_direction, static.config, static.search_outliers)
+    solution = inputs.old.chart.minimise(
+        problem, static.kl_direction, static.config, static.search_outliers
+    )
     new, kl = _round(static, inputs.old, problem, solution)
     some = inputs.mask.any()
-    result = jnp.where(some, jnp.where(usable, solution.result, Result.NOT_FINITE), Result.NO_DATA)
+    result = jnp.where(
+        some, jnp.where(usable, solution.result, Result.NOT_FINITE), Result.NO_DATA
+    )
     record = ContextUpdate(
         result=result.astype(jnp.int32),
         mode=mode,
@@ -177,11 +211,18 @@ def _run(static: Static, inputs: Inputs[Family]) -> tuple[tuple[Family, ContextU
         iterations=solution.iterations,
         effective_sample_size=effective_sample_size(problem, finite, new).astype(dtype),
     )
-    moves = usable & (mode != Mode.FROZEN) & (finite.max_kl > 0) & (solution.result == Result.CONVERGED)
+    moves = (
+        usable
+        & (mode != Mode.FROZEN)
+        & (finite.max_kl > 0)
+        & (solution.result == Result.CONVERGED)
+    )
     return (new, record), (solution.z, solution.multipliers, moves)
 
 
-def _pull_back(static: Static, inputs: Inputs[Family], solution: PyTree, new_bar: Family) -> Inputs[Family]:
+def _pull_back(
+    static: Static, inputs: Inputs[Family], solution: PyTree, new_bar: Family
+) -> Inputs[Family]:
     """Returns the derivatives of the inputs; those of rounding are left out."""
     y, multipliers, moves = solution
 
@@ -209,17 +250,26 @@ def _round(
     def excess(fraction: Float[Array, ""]) -> Float[Array, ""]:
         z = chart.coordinates(data, _like(problem.old, rounded(fraction)))
         gain = performance_gain(problem.weights, chart.log_ratios(data, z))
-        shortfall = jnp.where(problem.bounded, -(problem.slack + gain) / problem.slack_scale, 0.0)
-        return jnp.maximum(chart.kl_from_old(data, z, static.kl_direction) / problem.max_kl - 1.0, shortfall)
+        shortfall = jnp.where(
+            problem.bounded, -(problem.slack + gain) / problem.slack_scale, 0.0
+        )
+        return jnp.maximum(
+            chart.kl_from_old(data, z, static.kl_direction) / problem.max_kl - 1.0,
+            shortfall,
+        )
 
     fraction = draw_back(excess, problem.radius.dtype)
     new = rounded(fraction)
-    new = jax.tree.map(lambda leaf, start: jnp.where(fraction > 0, leaf, start), new, original)
+    new = jax.tree.map(
+        lambda leaf, start: jnp.where(fraction > 0, leaf, start), new, original
+    )
     z = chart.coordinates(data, _like(problem.old, new))
     return new, chart.kl_from_old(data, z, static.kl_direction)
 
 
-def effective_sample_size(problem: LocalProblem, inputs: Inputs[Family], new: Family) -> Float[Array, ""]:
+def effective_sample_size(
+    problem: LocalProblem, inputs: Inputs[Family], new: Family
+) -> Float[Array, ""]:
     """Returns (sum w)^2 / sum w^2 of the importance weights of the new distribution, 0 where there are no episodes."""
     chart, data = inputs.old.chart, problem.data
     z = chart.coordinates(data, _like(inputs.old, new))

@@ -19,7 +19,9 @@ class JointAim:
     std_floor: Float[Array, " dim"]  # of the new contexts, context units; 0 for none
 
 
-Aims = Callable[[Float[Array, "N dim"], Float[Array, " N"], Float[Array, " M"]], JointAim]
+Aims = Callable[
+    [Float[Array, "N dim"], Float[Array, " N"], Float[Array, " M"]], JointAim
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +33,10 @@ class JointProblem:
     aim: Aims  # (buffered contexts, their rewards, rewards of the new rollouts) -> aim
 
 
-def log_ratios(target: Gaussian, current: Gaussian, contexts: Float[Array, "N dim"]) -> Float[Array, " N"]:
+def log_ratios(
+    target: Gaussian, current: Gaussian, contexts: Float[Array, "N dim"]
+) -> Float[Array, " N"]:
     """Returns log mu(c) - log p(c), of the densities without regard to the bounds."""
-    return jax.vmap(lambda context: target.log_prob(context) - current.log_prob(context))(contexts)
+    return jax.vmap(
+        lambda context: target.log_prob(context) - current.log_prob(context)
+    )(contexts)

@@ -38,7 +38,9 @@ from jaxtyping import Array, Bool, Float
 Pointwise = Callable[[ArrayLike, Array], Array]
 
 SERIES_BELOW = 0.3  # |l / alpha|; the next term is 1e-11 of the sum
-SERIES = tuple((n - 1) / math.factorial(n) for n in range(10, 1, -1))  # of (x exp(x) - exp(x) + 1) / x^2
+SERIES = tuple(
+    (n - 1) / math.factorial(n) for n in range(10, 1, -1)
+)  # of (x exp(x) - exp(x) + 1) / x^2
 
 
 class Regularizer(NamedTuple):
@@ -65,7 +67,9 @@ def binary_loss(alpha: ArrayLike, loss: Float[Array, "*n"]) -> Float[Array, "*n"
 
 
 def kl_penalty(
-    alpha: ArrayLike, weight: Float[Array, "*n"], log_target: Float[Array, "*n"] | float = 0.0
+    alpha: ArrayLike,
+    weight: Float[Array, "*n"],
+    log_target: Float[Array, "*n"] | float = 0.0,
 ) -> Float[Array, "*n"]:
     """Returns f_KL(alpha, nu).
 
@@ -76,21 +80,29 @@ def kl_penalty(
         weight: nu >= 0.
         log_target: log mu(c = i); minus infinity forbids the sample, so that any weight on it costs infinity.
     """
-    return weight * (_log_ratio(weight, log_target) - 1.0) * alpha  # Eq. (10), pspl-kl-regularizer
+    return (
+        weight * (_log_ratio(weight, log_target) - 1.0) * alpha
+    )  # Eq. (10), pspl-kl-regularizer
 
 
 def kl_weight(
-    alpha: ArrayLike, loss: Float[Array, "*n"], log_target: Float[Array, "*n"] | float = 0.0
+    alpha: ArrayLike,
+    loss: Float[Array, "*n"],
+    log_target: Float[Array, "*n"] | float = 0.0,
 ) -> Float[Array, "*n"]:
     """Returns nu*_KL(alpha, l) >= 0, not normalised; arguments as of `kl_penalty`."""
     return jnp.exp(log_target - loss / alpha)  # Eq. (30), sprl-weights
 
 
 def kl_loss(
-    alpha: ArrayLike, loss: Float[Array, "*n"], log_target: Float[Array, "*n"] | float = 0.0
+    alpha: ArrayLike,
+    loss: Float[Array, "*n"],
+    log_target: Float[Array, "*n"] | float = 0.0,
 ) -> Float[Array, "*n"]:
     """Returns F_KL(l) < mu alpha; its derivative is `kl_weight`. Arguments as of `kl_penalty`."""
-    return _kl_loss(jnp.asarray(alpha, loss.dtype), loss, jnp.asarray(log_target, loss.dtype))
+    return _kl_loss(
+        jnp.asarray(alpha, loss.dtype), loss, jnp.asarray(log_target, loss.dtype)
+    )
 
 
 BINARY = Regularizer(binary_penalty, binary_weight, binary_loss)
@@ -99,23 +111,37 @@ BINARY = Regularizer(binary_penalty, binary_weight, binary_loss)
 def kl_regularizer(log_target: Float[Array, "*n"] | float = 0.0) -> Regularizer:
     """Returns f_KL,i of every sample i, which knows log mu(c = i)."""
     functions = (kl_penalty, kl_weight, kl_loss)
-    return Regularizer(*(functools.partial(function, log_target=log_target) for function in functions))
+    return Regularizer(
+        *(functools.partial(function, log_target=log_target) for function in functions)
+    )
 
 
 def spl_objective(
-    regularizer: Regularizer, alpha: ArrayLike, weights: Float[Array, " N"], losses: Float[Array, " N"]
+    regularizer: Regularizer,
+    alpha: ArrayLike,
+    weights: Float[Array, " N"],
+    losses: Float[Array, " N"],
 ) -> Float[Array, ""]:
     """Returns what self-paced learning minimises over weights and model, without the model's own regularisation r."""
-    return (weights * losses + regularizer.penalty(alpha, weights)).sum()  # Eq. (1), spl-objective
+    return (
+        weights * losses + regularizer.penalty(alpha, weights)
+    ).sum()  # Eq. (1), spl-objective
 
 
-def regularized_objective(regularizer: Regularizer, alpha: ArrayLike, losses: Float[Array, " N"]) -> Float[Array, ""]:
+def regularized_objective(
+    regularizer: Regularizer, alpha: ArrayLike, losses: Float[Array, " N"]
+) -> Float[Array, ""]:
     """Returns what it thereby minimises over the model: sum F(l_i), for f_KL the second objective of Theorem 1."""
-    return regularizer.loss(alpha, losses).sum()  # Eq. (3), spl-int-form; Eq. (8), self-paced-rl
+    return regularizer.loss(
+        alpha, losses
+    ).sum()  # Eq. (3), spl-int-form; Eq. (8), self-paced-rl
 
 
 def majorizer(
-    regularizer: Regularizer, alpha: ArrayLike, losses: Float[Array, " N"], current: Float[Array, " N"]
+    regularizer: Regularizer,
+    alpha: ArrayLike,
+    losses: Float[Array, " N"],
+    current: Float[Array, " N"],
 ) -> Float[Array, ""]:
     """Returns the tangent at the current losses: nowhere below `regularized_objective`, equal to it there.
 
@@ -126,7 +152,10 @@ def majorizer(
 
 
 def probabilistic_objective(
-    alpha: ArrayLike, probs: Float[Array, " N"], losses: Float[Array, " N"], log_target: Float[Array, " N"]
+    alpha: ArrayLike,
+    probs: Float[Array, " N"],
+    losses: Float[Array, " N"],
+    log_target: Float[Array, " N"],
 ) -> Float[Array, ""]:
     """Returns E_p[l] + alpha KL(p || mu), the first objective of Theorem 1.
 
@@ -157,7 +186,9 @@ def binary_probabilities(losses: Float[Array, " N"]) -> Float[Array, " N"]:
     return least / least.sum()
 
 
-def free_energy(alpha: ArrayLike, losses: Float[Array, " N"], log_target: Float[Array, " N"]) -> Float[Array, ""]:
+def free_energy(
+    alpha: ArrayLike, losses: Float[Array, " N"], log_target: Float[Array, " N"]
+) -> Float[Array, ""]:
     """Returns G = -alpha log E_mu[exp(-l / alpha)], the least value of `probabilistic_objective` over distributions.
 
     Its derivatives are `kl_probabilities` in the losses and KL(p || mu) of those in alpha. For alpha to 0 it is the least
@@ -181,18 +212,26 @@ def _above_least(
     return least, jnp.where(allowed, losses - least, 0.0)
 
 
-def _log_ratio(weight: Float[Array, "*n"], log_target: Float[Array, "*n"] | float) -> Float[Array, "*n"]:
+def _log_ratio(
+    weight: Float[Array, "*n"], log_target: Float[Array, "*n"] | float
+) -> Float[Array, "*n"]:
     """Returns log nu - log mu, and 0 where nu = 0."""
     positive = weight > 0
-    return jnp.log(jnp.where(positive, weight, 1.0)) - jnp.where(positive, log_target, 0.0)
+    return jnp.log(jnp.where(positive, weight, 1.0)) - jnp.where(
+        positive, log_target, 0.0
+    )
 
 
 @jax.custom_jvp
-def _kl_loss(alpha: Float[Array, "..."], loss: Float[Array, "*n"], log_target: Array) -> Float[Array, "*n"]:
+def _kl_loss(
+    alpha: Float[Array, "..."], loss: Float[Array, "*n"], log_target: Array
+) -> Float[Array, "*n"]:
     """Returns F_KL without cancellation at small losses; its derivatives below, since autodiff has inf - inf in alpha."""
     exponent, mass = -loss / alpha, jnp.exp(log_target)
     near = mass * jnp.expm1(jnp.minimum(exponent, 1.0))
-    far = jnp.exp(log_target + exponent) - mass  # a mass of zero times an infinite exponential would be NaN
+    far = (
+        jnp.exp(log_target + exponent) - mass
+    )  # a mass of zero times an infinite exponential would be NaN
     return -alpha * jnp.where(exponent > 1.0, far, near)  # Eq. (11), kl-non-conv-reg
 
 
@@ -201,7 +240,11 @@ def _kl_loss_tangent(
 ) -> tuple[Array, Array]:
     value = _kl_loss(*primals)
     slopes = (_slope_in_alpha(*primals), kl_weight(*primals), value)
-    parts = [s * t for s, t in zip(slopes, tangents, strict=True) if not isinstance(t, SymbolicZero)]  # inf * 0 is NaN
+    parts = [
+        s * t
+        for s, t in zip(slopes, tangents, strict=True)
+        if not isinstance(t, SymbolicZero)
+    ]  # inf * 0 is NaN
     return value, functools.reduce(jnp.add, parts)
 
 
@@ -214,4 +257,6 @@ def _slope_in_alpha(alpha: Array, loss: Array, log_target: Array) -> Array:
     small = jnp.abs(exponent) < SERIES_BELOW
     near = jnp.where(small, exponent, 0.0)
     series = mass * near**2 * jnp.polyval(jnp.asarray(SERIES, loss.dtype), near)
-    return jnp.where(small, series, mass + kl_weight(alpha, loss, log_target) * (exponent - 1.0))
+    return jnp.where(
+        small, series, mass + kl_weight(alpha, loss, log_target) * (exponent - 1.0)
+    )

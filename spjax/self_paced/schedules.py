@@ -33,9 +33,13 @@ class Evidence:
     contexts: Float[Array, "capacity dim"]
     values: Float[Array, " capacity"]  # V of each context
     mask: Bool[Array, " capacity"]  # empty where no update is due
-    mean_return: Float[Array, ""]  # of this iteration's episodes, else of those in the buffer; discounted
+    mean_return: Float[
+        Array, ""
+    ]  # of this iteration's episodes, else of those in the buffer; discounted
     kl_to_target: Float[Array, ""]  # KL(current || target), nats
-    update: Int[Array, ""]  # its number, the first is 1; counts on where an update is due
+    update: Int[
+        Array, ""
+    ]  # its number, the first is 1; counts on where an update is due
 
 
 @struct.dataclass
@@ -64,11 +68,24 @@ class Schedule(Part, abc.ABC):
 class Proportion(Schedule):
     """SPDL and SPRL (zeta): the penalty alpha KL is a proportion of the mean return, after K_alpha updates without it."""
 
-    zeta: float = setting(1.6, least=0, unit="1", help="zeta, share of the mean return that the penalty is")
-    offset: int = setting(10, least=0, infinite=True, unit="updates", help="K_alpha: alpha is 0 in so many updates")
+    zeta: float = setting(
+        1.6,
+        least=0,
+        unit="1",
+        help="zeta, share of the mean return that the penalty is",
+    )
+    offset: int = setting(
+        10,
+        least=0,
+        infinite=True,
+        unit="updates",
+        help="K_alpha: alpha is 0 in so many updates",
+    )
     max_alpha: float = setting(1e5, least=0, help="largest alpha")
     negative_return: Literal["zero", "absolute"] = setting(
-        "zero", static=True, help="what a negative mean return counts as: 0, or its absolute value as in released SPRL"
+        "zero",
+        static=True,
+        help="what a negative mean return counts as: 0, or its absolute value as in released SPRL",
     )
 
     def aim(self, evidence: Evidence) -> Aim:
@@ -76,7 +93,9 @@ class Proportion(Schedule):
         mean_return = evidence.mean_return
         if self.negative_return == "absolute":
             mean_return = jnp.abs(mean_return)
-        alpha = alpha_proportion(mean_return, evidence.kl_to_target, self.zeta, self.max_alpha)
+        alpha = alpha_proportion(
+            mean_return, evidence.kl_to_target, self.zeta, self.max_alpha
+        )
         begun = evidence.mask.any() & (evidence.update > self.offset)
         return Aim(alpha=jnp.where(begun, alpha, 0.0))
 
@@ -86,7 +105,9 @@ class Proportion(Schedule):
 class Bound(Schedule):
     """SPDL (V_LB): as near to the target as an expected performance of at least V_LB allows."""
 
-    performance_bound: float = setting(3.5, unit="return", help="V_LB, discounted return")
+    performance_bound: float = setting(
+        3.5, unit="return", help="V_LB, discounted return"
+    )
 
     def aim(self, evidence: Evidence) -> Aim:
         """Returns V_LB."""
@@ -94,7 +115,10 @@ class Bound(Schedule):
 
 
 def alpha_proportion(
-    mean_return: Float[Array, ""], kl_to_target: Float[Array, ""], zeta: ArrayLike, cap: ArrayLike = 1e5
+    mean_return: Float[Array, ""],
+    kl_to_target: Float[Array, ""],
+    zeta: ArrayLike,
+    cap: ArrayLike = 1e5,
 ) -> Float[Array, ""]:
     """Returns alpha = min(cap, zeta max(0, mean return) / KL(old || target)), which is >= 0 and finite.
 

@@ -91,7 +91,9 @@ def clean(inputs: Inputs[Family]) -> tuple[Bool[Array, ""], Inputs[Family]]:
         mask=mask,
         reached=inputs.reached,
     )
-    return usable, jax.tree.map(lambda leaf, safe: jnp.where(usable, leaf, safe), inputs, harmless)
+    return usable, jax.tree.map(
+        lambda leaf, safe: jnp.where(usable, leaf, safe), inputs, harmless
+    )
 
 
 def state_problem(
@@ -103,7 +105,9 @@ def state_problem(
     performance = inputs.values.sum() / count
     if static.bounded:
         enough = performance >= inputs.performance_bound
-        mode = jnp.where(enough, Mode.TARGET, jnp.where(inputs.reached, Mode.FROZEN, Mode.REWARD))
+        mode = jnp.where(
+            enough, Mode.TARGET, jnp.where(inputs.reached, Mode.FROZEN, Mode.REWARD)
+        )
         mode = jnp.where(usable, mode, Mode.FROZEN)
         performance_weight = (mode == Mode.REWARD).astype(dtype)
         target_weight = (mode == Mode.TARGET).astype(dtype)
@@ -130,4 +134,6 @@ def state_problem(
 def _data(inputs: Inputs[Family]) -> PyTree:
     chart = inputs.old.chart
     data = chart.prepare(inputs.old, inputs.target, inputs.contexts, inputs.mask)
-    return data if inputs.std_floor is None else chart.with_floor(data, inputs.std_floor)
+    return (
+        data if inputs.std_floor is None else chart.with_floor(data, inputs.std_floor)
+    )

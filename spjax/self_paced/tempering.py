@@ -42,20 +42,28 @@ def e_step_log_density(
         log_target: log mu(c), nats.
         log_posterior: log p(c | O, omega, nu) up to a constant, nats, for example log p(c | nu) + J(omega, c).
     """
-    return log_posterior / (1 + alpha) + log_target * (alpha / (1 + alpha))  # Eq. (28), sprl-path
+    return log_posterior / (1 + alpha) + log_target * (
+        alpha / (1 + alpha)
+    )  # Eq. (28), sprl-path
 
 
-def normalize_on_grid(log_density: Float[Array, " N"], cell: ArrayLike) -> Float[Array, " N"]:
+def normalize_on_grid(
+    log_density: Float[Array, " N"], cell: ArrayLike
+) -> Float[Array, " N"]:
     """Returns the log density that integrates to 1 over grid points of ``cell`` volume each (context units^dim)."""
     return jax.nn.log_softmax(log_density) - jnp.log(cell)
 
 
-def self_normalized_weights(log_density: Float[Array, " N"], log_proposal: Float[Array, " N"]) -> Float[Array, " N"]:
+def self_normalized_weights(
+    log_density: Float[Array, " N"], log_proposal: Float[Array, " N"]
+) -> Float[Array, " N"]:
     """Returns importance weights, summing to 1, of samples from a proposal; neither density need be normalised."""
     return jax.nn.softmax(log_density - log_proposal)
 
 
-def project_gaussian(contexts: Float[Array, "N dim"], weights: Float[Array, " N"]) -> tuple[Gaussian, Bool[Array, ""]]:
+def project_gaussian(
+    contexts: Float[Array, "N dim"], weights: Float[Array, " N"]
+) -> tuple[Gaussian, Bool[Array, ""]]:
     """Returns the Gaussian nearest to weighted points in KL(points || Gaussian): their mean and covariance.
 
     Args:

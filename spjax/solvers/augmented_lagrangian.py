@@ -24,7 +24,13 @@ from flax import struct
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from spjax.solvers.implicit import Constraints, Derivatives, Objective, attach_derivatives, automatic_derivatives
+from spjax.solvers.implicit import (
+    Constraints,
+    Derivatives,
+    Objective,
+    attach_derivatives,
+    automatic_derivatives,
+)
 from spjax.solvers.newton import damped_newton
 
 
@@ -33,7 +39,9 @@ class Result(enum.IntEnum):
 
     CONVERGED = 0
     ITERATION_LIMIT = 1  # the best feasible point found is returned
-    NOT_FINITE = 2  # value or derivatives are not finite at the start, which is returned
+    NOT_FINITE = (
+        2  # value or derivatives are not finite at the start, which is returned
+    )
     INFEASIBLE_START = 3  # the start, which is returned, violates a constraint
     NO_DATA = 4  # there was nothing to optimise over; set by callers
 
@@ -45,11 +53,19 @@ class SolverConfig:
     max_iterations: int = 200
     tolerance: float = 1e-8  # on the Lagrangian's gradient and the constraints; 256 machine epsilons if that is more
     initial_penalty: float = 15.0
-    penalty_growth: float = 5.0  # when a multiplier update reduced the violation less than fourfold
+    penalty_growth: float = (
+        5.0  # when a multiplier update reduced the violation less than fourfold
+    )
     max_penalty: float = 1e5
-    inner_iterations: int = 10  # steps after which the multipliers are updated in any case
-    max_violation: float = 0.5  # steps to points where a constraint exceeds it are rejected
-    inner: optax.GradientTransformationExtraArgs = dataclasses.field(default_factory=damped_newton)
+    inner_iterations: int = (
+        10  # steps after which the multipliers are updated in any case
+    )
+    max_violation: float = (
+        0.5  # steps to points where a constraint exceeds it are rejected
+    )
+    inner: optax.GradientTransformationExtraArgs = dataclasses.field(
+        default_factory=damped_newton
+    )
 
 
 PREDICTION_PROGRESS = 0.5
@@ -63,7 +79,9 @@ class Solution:
     z: Float[Array, " n"]  # feasible, if the start is
     value: Float[Array, ""]  # objective at z
     multipliers: Float[Array, " m"]  # >= 0
-    violation: Float[Array, ""]  # max(0, g(z)), of the iterate before it was drawn back to the feasible set
+    violation: Float[
+        Array, ""
+    ]  # max(0, g(z)), of the iterate before it was drawn back to the feasible set
     kkt: Float[Array, ""]  # largest entry of the gradient of the Lagrangian
     iterations: Int[Array, ""]
     result: Int[Array, ""]  # a `Result`
@@ -72,8 +90,12 @@ class Solution:
 class _State(NamedTuple):
     z: Float[Array, " n"]
     multipliers: Float[Array, " m"]
-    predicted: Float[Array, " m"]  # multipliers that fit the last step, by the linearised constraints
-    error: Float[Array, ""]  # smallest error of the optimality conditions at which a prediction was taken
+    predicted: Float[
+        Array, " m"
+    ]  # multipliers that fit the last step, by the linearised constraints
+    error: Float[
+        Array, ""
+    ]  # smallest error of the optimality conditions at which a prediction was taken
     penalty: Float[Array, ""]
     residual: Float[Array, ""]  # at the last multiplier update
     inner: PyTree
@@ -113,9 +135,17 @@ def solve(
     solution = _minimise(objective, constraints, *fixed, config, derivatives)
     converged = solution.result == Result.CONVERGED
     z, multipliers = attach_derivatives(
-        objective, constraints, derivatives, solution.z, solution.multipliers, converged, params
+        objective,
+        constraints,
+        derivatives,
+        solution.z,
+        solution.multipliers,
+        converged,
+        params,
     )
-    return dataclasses.replace(solution, z=z, multipliers=multipliers, value=objective(z, params))
+    return dataclasses.replace(
+        solution, z=z, multipliers=multipliers, value=objective(z, params)
+    )
 
 
 def _minimise(
@@ -132,19 +162,30 @@ def _minimise(
         finite &= jnp.all(jnp.isfinite(part))
     feasible = jnp.all(start.constraints <= 0)
     tolerance = max(config.tolerance, 256 * float(jnp.finfo(z0.dtype).eps))
-    margin = 2 * tolerance  # constraints are tightened by it, so that a converged iterate is feasible as it is
+    margin = (
+        2 * tolerance
+    )  # constraints are tightened by it, so that a converged iterate is feasible as it is
 
     def unfinished(state: _State) -> Bool[Array, ""]:
-        return finite & feasible & ~state.converged & (state.iterations < config.max_iterations)
+        return (
+            finite
+            & feasible
+            & ~state.converged
+            & (state.iterations < config.max_iterations)
+        )
 
     def trip(state: _State) -> _State:
         model = derivatives.model(state.z, params)
         state = _keep_best(state, model)
         model = model._replace(constraints=model.constraints + margin)
         state = _update_multipliers(state, model, tolerance, config)
-        return _inner_step(state, model, objective, constraints, params, margin, config, derivatives)
+        return _inner_step(
+            state, model, objective, constraints, params, margin, config, derivatives
+        )
 
-    zero = 0 * finite.astype(z0.dtype)  # computed, so that under shard_map the carry varies over devices from the start
+    zero = 0 * finite.astype(
+        z0.dtype
+    )  # computed, so that under shard_map the carry varies over devices from the start
     count = 0 * finite.astype(jnp.int32)
     initial = _State(
         z=z0 + zero,
@@ -153,7 +194,9 @@ def _minimise(
         error=zero + jnp.inf,
         penalty=zero + config.initial_penalty,
         residual=zero + jnp.inf,
-        inner=jax.tree.map(lambda leaf: leaf + zero.astype(leaf.dtype), config.inner.init(z0)),
+        inner=jax.tree.map(
+            lambda leaf: leaf + zero.astype(leaf.dtype), config.inner.init(z0)
+        ),
         inner_iterations=count,
         iterations=count,
         best_z=z0 + zero,
@@ -164,11 +207,15 @@ def _minimise(
     )
     final = lax.while_loop(unfinished, trip, initial)
     step = final.z - z0
-    z = z0 + step * draw_back(lambda fraction: constraints(z0 + fraction * step, params).max(), z0.dtype)
+    z = z0 + step * draw_back(
+        lambda fraction: constraints(z0 + fraction * step, params).max(), z0.dtype
+    )
     better = objective(z, params) < final.best_value  # False where not finite
     z = jnp.where(better, z, final.best_z)
     result = jnp.where(final.converged, Result.CONVERGED, Result.ITERATION_LIMIT)
-    result = jnp.where(finite, jnp.where(feasible, result, Result.INFEASIBLE_START), Result.NOT_FINITE)
+    result = jnp.where(
+        finite, jnp.where(feasible, result, Result.INFEASIBLE_START), Result.NOT_FINITE
+    )
     return Solution(
         z=z,
         value=final.best_value,
@@ -183,16 +230,23 @@ def _minimise(
 def _keep_best(state: _State, model: PyTree) -> _State:
     better = jnp.all(model.constraints <= 0) & (model.value < state.best_value)
     return state._replace(
-        best_z=jnp.where(better, state.z, state.best_z), best_value=jnp.where(better, model.value, state.best_value)
+        best_z=jnp.where(better, state.z, state.best_z),
+        best_value=jnp.where(better, model.value, state.best_value),
     )
 
 
-def _update_multipliers(state: _State, model: PyTree, tolerance: float, config: SolverConfig) -> _State:
+def _update_multipliers(
+    state: _State, model: PyTree, tolerance: float, config: SolverConfig
+) -> _State:
     """Moves the multipliers where the inner problem is solved well enough, and says whether all is done."""
 
-    def errors(multipliers: Float[Array, " m"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def errors(
+        multipliers: Float[Array, " m"],
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         slope = jnp.abs(model.gradient + model.jacobian.T @ multipliers).max()
-        return slope, jnp.abs(jnp.maximum(model.constraints, -multipliers / state.penalty)).max()
+        return slope, jnp.abs(
+            jnp.maximum(model.constraints, -multipliers / state.penalty)
+        ).max()
 
     predicted_kkt, predicted_residual = errors(state.predicted)
     predicted_error = jnp.maximum(predicted_kkt, predicted_residual)
@@ -200,19 +254,29 @@ def _update_multipliers(state: _State, model: PyTree, tolerance: float, config: 
 
     shifted = jnp.maximum(0.0, state.multipliers + state.penalty * model.constraints)
     kkt, _ = errors(shifted)
-    residual = jnp.abs(jnp.maximum(model.constraints, -state.multipliers / state.penalty)).max()
-    update = (kkt <= jnp.maximum(tolerance, 0.1 * residual)) | (state.inner_iterations >= config.inner_iterations)
+    residual = jnp.abs(
+        jnp.maximum(model.constraints, -state.multipliers / state.penalty)
+    ).max()
+    update = (kkt <= jnp.maximum(tolerance, 0.1 * residual)) | (
+        state.inner_iterations >= config.inner_iterations
+    )
     slow = update & (residual > 0.25 * state.residual)
-    penalty = jnp.minimum(config.max_penalty, state.penalty * jnp.where(slow & ~take, config.penalty_growth, 1.0))
+    penalty = jnp.minimum(
+        config.max_penalty,
+        state.penalty * jnp.where(slow & ~take, config.penalty_growth, 1.0),
+    )
     return state._replace(
-        multipliers=jnp.where(take, state.predicted, jnp.where(update, shifted, state.multipliers)),
+        multipliers=jnp.where(
+            take, state.predicted, jnp.where(update, shifted, state.multipliers)
+        ),
         error=jnp.where(take, predicted_error, state.error),
         penalty=penalty,
         residual=jnp.where(update & ~take, residual, state.residual),
         inner_iterations=jnp.where(update | take, 0, state.inner_iterations),
         kkt=jnp.where(take, predicted_kkt, kkt),
         violation=jnp.maximum(0.0, model.constraints.max()),
-        converged=((kkt <= tolerance) & (residual <= tolerance)) | (take & (predicted_error <= tolerance)),
+        converged=((kkt <= tolerance) & (residual <= tolerance))
+        | (take & (predicted_error <= tolerance)),
     )
 
 
@@ -229,7 +293,9 @@ def _inner_step(
     """One step of the inner optimiser on the augmented Lagrangian; none where the solve has converged."""
     multipliers, penalty = state.multipliers, state.penalty
 
-    def augmented(value: Float[Array, ""], constraints: Float[Array, " m"]) -> Float[Array, ""]:
+    def augmented(
+        value: Float[Array, ""], constraints: Float[Array, " m"]
+    ) -> Float[Array, ""]:
         shifted = jnp.maximum(0.0, multipliers + penalty * constraints)
         return value + (shifted**2 - multipliers**2).sum() / (2 * penalty)
 
@@ -242,7 +308,9 @@ def _inner_step(
 
     weights = jnp.maximum(0.0, multipliers + penalty * model.constraints)
     active = jnp.where((weights > 0)[:, None], model.jacobian, 0.0)
-    hessian = derivatives.hessian(state.z, params, weights) + penalty * (active.T @ active)
+    hessian = derivatives.hessian(state.z, params, weights) + penalty * (
+        active.T @ active
+    )
     updates, inner = config.inner.update(
         model.gradient + model.jacobian.T @ weights,
         state.inner,
@@ -254,23 +322,31 @@ def _inner_step(
     )
     return state._replace(
         z=jnp.where(state.converged, state.z, state.z + updates),
-        predicted=jnp.maximum(0.0, multipliers + penalty * (model.constraints + model.jacobian @ updates)),
+        predicted=jnp.maximum(
+            0.0, multipliers + penalty * (model.constraints + model.jacobian @ updates)
+        ),
         inner=inner,
         inner_iterations=state.inner_iterations + 1,
         iterations=state.iterations + 1,
     )
 
 
-def draw_back(excess: Callable[[Float[Array, ""]], Float[Array, ""]], dtype: jnp.dtype) -> Float[Array, ""]:
+def draw_back(
+    excess: Callable[[Float[Array, ""]], Float[Array, ""]], dtype: jnp.dtype
+) -> Float[Array, ""]:
     """Returns a fraction of a step, as close to 1 as need be, at which ``excess`` (about quadratic in it) is <= 0; or 0."""
 
     def infeasible(state: tuple[Float[Array, ""], Float[Array, ""]]) -> Bool[Array, ""]:
         back, over = state
         return (back < 1) & ~(over <= 0)
 
-    def further(state: tuple[Float[Array, ""], Float[Array, ""]]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def further(
+        state: tuple[Float[Array, ""], Float[Array, ""]],
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         back, over = state
-        back = jnp.fmax(1.5 * back + 2.0**-34, back + 0.55 * over)  # fmax: an excess that is NaN counts as zero
+        back = jnp.fmax(
+            1.5 * back + 2.0**-34, back + 0.55 * over
+        )  # fmax: an excess that is NaN counts as zero
         return back, excess(1 - jnp.minimum(back, 1.0))
 
     over = excess(jnp.ones((), dtype))

@@ -33,18 +33,28 @@ class Derivatives(NamedTuple):
     """How to differentiate a problem in z; static, two functions."""
 
     model: Callable[[Float[Array, " n"], PyTree], Model]
-    hessian: Callable[[Float[Array, " n"], PyTree, Float[Array, " m"]], Float[Array, "n n"]]  # of f + weights . g
+    hessian: Callable[
+        [Float[Array, " n"], PyTree, Float[Array, " m"]], Float[Array, "n n"]
+    ]  # of f + weights . g
 
 
-def automatic_derivatives(objective: Objective, constraints: Constraints) -> Derivatives:
+def automatic_derivatives(
+    objective: Objective, constraints: Constraints
+) -> Derivatives:
     """Returns the derivatives by automatic differentiation; fine where speed and compile time do not matter."""
 
     def model(z: Float[Array, " n"], params: PyTree) -> Model:
         value, gradient = jax.value_and_grad(objective)(z, params)
-        return Model(value, constraints(z, params), gradient, jax.jacrev(constraints)(z, params))
+        return Model(
+            value, constraints(z, params), gradient, jax.jacrev(constraints)(z, params)
+        )
 
-    def hessian(z: Float[Array, " n"], params: PyTree, weights: Float[Array, " m"]) -> Float[Array, "n n"]:
-        return jax.hessian(lambda z: objective(z, params) + weights @ constraints(z, params))(z)
+    def hessian(
+        z: Float[Array, " n"], params: PyTree, weights: Float[Array, " m"]
+    ) -> Float[Array, "n n"]:
+        return jax.hessian(
+            lambda z: objective(z, params) + weights @ constraints(z, params)
+        )(z)
 
     return Derivatives(model, hessian)
 
@@ -79,14 +89,23 @@ def _forward(
 
 
 def _backward(
-    objective: Objective, constraints: Constraints, derivatives: Derivatives, residuals: PyTree, cotangents: PyTree
+    objective: Objective,
+    constraints: Constraints,
+    derivatives: Derivatives,
+    residuals: PyTree,
+    cotangents: PyTree,
 ) -> tuple[None, None, None, PyTree]:
     z, multipliers, valid, params = residuals
     active = multipliers > jnp.sqrt(jnp.finfo(z.dtype).eps)
     jacobian = jnp.where(active[:, None], derivatives.model(z, params).jacobian, 0.0)
     hessian = derivatives.hessian(z, params, multipliers)
     along = _solve_kkt(hessian, jacobian, active, *cotangents)
-    return None, None, None, pull_back(objective, constraints, z, multipliers, active, along, valid, params)
+    return (
+        None,
+        None,
+        None,
+        pull_back(objective, constraints, z, multipliers, active, along, valid, params),
+    )
 
 
 attach_derivatives.defvjp(_forward, _backward)
@@ -113,7 +132,9 @@ def pull_back(
             return objective(z, params) + multipliers @ constraints(z, params)
 
         along = jax.jvp(lagrangian, (z,), (direction,))[1]
-        return -along - multiplier_direction @ jnp.where(active, constraints(z, params), 0.0)
+        return -along - multiplier_direction @ jnp.where(
+            active, constraints(z, params), 0.0
+        )
 
     def zero_where_invalid(leaf: Array) -> Array:
         return leaf if leaf.dtype == jax.dtypes.float0 else jnp.where(valid, leaf, 0)
@@ -138,7 +159,11 @@ def _solve_kkt(
     penalty = 10.0 * jnp.abs(jnp.diagonal(hessian)).max() / row_norms
     penalised = hessian + (jacobian.T * penalty[None]) @ jacobian
     rhs = z_bar + jacobian.T @ (penalty * multipliers_bar)
-    columns = solve_positive(penalised, jnp.concatenate([rhs[:, None], jacobian.T], axis=1))
+    columns = solve_positive(
+        penalised, jnp.concatenate([rhs[:, None], jacobian.T], axis=1)
+    )
     schur = jacobian @ columns[:, 1:] + jnp.diag(jnp.where(active, 0.0, 1.0))
-    multiplier_direction = solve_positive(schur, jacobian @ columns[:, 0] - multipliers_bar)
+    multiplier_direction = solve_positive(
+        schur, jacobian @ columns[:, 0] - multipliers_bar
+    )
     return columns[:, 0] - columns[:, 1:] @ multiplier_direction, multiplier_direction

@@ -12,23 +12,31 @@ from jaxtyping import Array, Bool, Float
 UNROLLED = 12  # largest size that is written out at trace time
 
 
-def solve_lower(chol: Float[Array, "n n"], rhs: Float[Array, " n *columns"]) -> Float[Array, " n *columns"]:
+def solve_lower(
+    chol: Float[Array, "n n"], rhs: Float[Array, " n *columns"]
+) -> Float[Array, " n *columns"]:
     """Returns ``chol^-1 rhs`` by forward substitution; ``chol`` is lower triangular with a non-zero diagonal."""
     size = chol.shape[0]
     if size > UNROLLED:
 
         def substitute(i: Array, solved: Array) -> Array:
-            return solved.at[i].set((rhs[i] - chol[i] @ solved) / chol[i, i])  # rows from i on are still zero
+            return solved.at[i].set(
+                (rhs[i] - chol[i] @ solved) / chol[i, i]
+            )  # rows from i on are still zero
 
         return lax.fori_loop(0, size, substitute, jnp.zeros_like(rhs))
     rows: list[Array] = []
     for i in range(size):
-        rest = sum((chol[i, j] * rows[j] for j in range(i)), start=jnp.zeros_like(rhs[i]))
+        rest = sum(
+            (chol[i, j] * rows[j] for j in range(i)), start=jnp.zeros_like(rhs[i])
+        )
         rows.append((rhs[i] - rest) / chol[i, i])
     return jnp.stack(rows)
 
 
-def cholesky(matrix: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Bool[Array, ""]]:
+def cholesky(
+    matrix: Float[Array, "n n"],
+) -> tuple[Float[Array, "n n"], Bool[Array, ""]]:
     """Returns the lower Cholesky factor and whether the (symmetric) matrix was positive definite.
 
     Only the lower triangle is read. Where the flag is False the factor is finite but meaningless.
@@ -48,7 +56,9 @@ def cholesky(matrix: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Bool[Arr
     return jnp.stack([jnp.stack(row) for row in factor]), positive
 
 
-def solve_positive(matrix: Float[Array, "n n"], rhs: Float[Array, " n *columns"]) -> Float[Array, " n *columns"]:
+def solve_positive(
+    matrix: Float[Array, "n n"], rhs: Float[Array, " n *columns"]
+) -> Float[Array, " n *columns"]:
     """Returns ``matrix^-1 rhs`` of a symmetric positive definite matrix, by Gauss-Jordan elimination without row swaps.
 
     A pivot that is negative is replaced by its absolute value and one close to zero by a small positive number, that is,
@@ -72,7 +82,9 @@ def solve_positive(matrix: Float[Array, "n n"], rhs: Float[Array, " n *columns"]
     return table[:, size:].reshape(rhs.shape)
 
 
-def _looped_cholesky(matrix: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Bool[Array, ""]]:
+def _looped_cholesky(
+    matrix: Float[Array, "n n"],
+) -> tuple[Float[Array, "n n"], Bool[Array, ""]]:
     """Builds the transposed factor, whose rows run along memory, one row after the other: nothing else of size n^2 is written."""
     size = matrix.shape[0]
     lower = jnp.tril(matrix)
@@ -82,7 +94,9 @@ def _looped_cholesky(matrix: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], 
         row = lower[:, k] - upper[:, k] @ upper  # rows from k on are still zero
         diagonal = jnp.sqrt(jnp.where(row[k] > 0, row[k], 1.0))
         right = (jnp.arange(size) > k) & (row[k] > 0)
-        return upper.at[k].set(jnp.where(right, row / diagonal, 0.0).at[k].set(diagonal)), positive & (row[k] > 0)
+        return upper.at[k].set(
+            jnp.where(right, row / diagonal, 0.0).at[k].set(diagonal)
+        ), positive & (row[k] > 0)
 
     start = (jnp.zeros_like(lower), jnp.all(jnp.isfinite(lower)))
     upper, positive = lax.fori_loop(0, size, append_row, start)

@@ -52,14 +52,24 @@ def damped_newton(
         **unused: Any,
     ) -> tuple[Float[Array, " n"], DampedNewtonState]:
         damping = jnp.where(state.damping > min_damping, state.damping, 0.0)
-        step = -solve_positive(hessian + damping * jnp.eye(updates.size, dtype=updates.dtype), updates)
-        step *= jnp.minimum(1.0, max_step / jnp.maximum(jnp.sqrt((step**2).sum()), 1e-30))
+        step = -solve_positive(
+            hessian + damping * jnp.eye(updates.size, dtype=updates.dtype), updates
+        )
+        step *= jnp.minimum(
+            1.0, max_step / jnp.maximum(jnp.sqrt((step**2).sum()), 1e-30)
+        )
         noise = 8 * jnp.finfo(updates.dtype).eps
-        invisible = -(step @ updates) <= noise * jnp.maximum(1.0, jnp.abs(value))  # the gain expected of the step
-        values = jax.vmap(lambda fraction: value_fn(params + fraction * step))(jnp.asarray(FRACTIONS, updates.dtype))
+        invisible = -(step @ updates) <= noise * jnp.maximum(
+            1.0, jnp.abs(value)
+        )  # the gain expected of the step
+        values = jax.vmap(lambda fraction: value_fn(params + fraction * step))(
+            jnp.asarray(FRACTIONS, updates.dtype)
+        )
         lowest, taken = value + noise * jnp.abs(value), jnp.zeros_like(value)
         damping = REJECT_FACTOR * jnp.maximum(state.damping, 10 * min_damping)
-        for fraction, factor, candidate in zip(FRACTIONS, DAMPING_FACTORS, values, strict=True):
+        for fraction, factor, candidate in zip(
+            FRACTIONS, DAMPING_FACTORS, values, strict=True
+        ):
             better = candidate <= lowest  # False where the candidate is NaN
             lowest = jnp.where(better, candidate, lowest)
             taken = jnp.where(better, fraction, taken)

@@ -21,9 +21,15 @@ def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*arguments)
 
     @region.def_vmap
-    def batched(axis_size: int, in_batched: PyTree, *arguments: PyTree) -> tuple[PyTree, PyTree]:
-        in_axes = jax.tree.map(lambda is_batched: 0 if is_batched else None, tuple(in_batched))
-        result = in_float64(jax.vmap(function, in_axes=in_axes, axis_size=axis_size))(*arguments)
+    def batched(
+        axis_size: int, in_batched: PyTree, *arguments: PyTree
+    ) -> tuple[PyTree, PyTree]:
+        in_axes = jax.tree.map(
+            lambda is_batched: 0 if is_batched else None, tuple(in_batched)
+        )
+        result = in_float64(jax.vmap(function, in_axes=in_axes, axis_size=axis_size))(
+            *arguments
+        )
         return result, jax.tree.map(lambda _: True, result)
 
     return region

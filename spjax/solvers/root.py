@@ -32,7 +32,9 @@ class _State(NamedTuple):
     newest: _Point
     opposite: _Point  # the root lies between it and the newest
     previous: _Point
-    step: Float[Array, ""]  # where to look next, a share of the way from the newest to the opposite one
+    step: Float[
+        Array, ""
+    ]  # where to look next, a share of the way from the newest to the opposite one
     trips: Int[Array, ""]
 
 
@@ -66,27 +68,39 @@ def bracket_root(
         previous = _select(same_side, state.newest, state.opposite)
         state = _State(point, opposite, previous, state.step, state.trips + 1)
         least = jnp.minimum(tolerance / width(state), 0.5)
-        return state._replace(step=jnp.clip(_interpolate(point, opposite, previous), least, 1.0 - least))
+        return state._replace(
+            step=jnp.clip(_interpolate(point, opposite, previous), least, 1.0 - least)
+        )
 
     count = 0 * inside.astype(jnp.int32)
     lower, upper = _Point(low, at_low), _Point(high, at_high)
-    state = lax.while_loop(unfinished, trip, _State(lower, upper, upper, 0.5 + 0 * low, count))
+    state = lax.while_loop(
+        unfinished, trip, _State(lower, upper, upper, 0.5 + 0 * low, count)
+    )
     below = state.newest.value <= 0
     left = jnp.where(below, state.newest.at, state.opposite.at)
     right = jnp.where(below, state.opposite.at, state.newest.at)
-    return Bracket(jnp.where(inside, left, end), jnp.where(inside, right, end), state.trips)
+    return Bracket(
+        jnp.where(inside, left, end), jnp.where(inside, right, end), state.trips
+    )
 
 
-def _interpolate(newest: _Point, opposite: _Point, previous: _Point) -> Float[Array, ""]:
+def _interpolate(
+    newest: _Point, opposite: _Point, previous: _Point
+) -> Float[Array, ""]:
     """Returns the next step by the inverse quadratic through three points; a half where that cannot be trusted."""
     x1, f1 = newest
     x2, f2 = opposite
     x3, f3 = previous
     xi, phi = (x1 - x2) / (x3 - x2), (f1 - f2) / (f3 - f2)
     trusted = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)  # False where NaN
-    quadratic = f1 / (f2 - f1) * f3 / (f2 - f3) + (x3 - x1) / (x2 - x1) * f1 / (f3 - f1) * f2 / (f3 - f2)
+    quadratic = f1 / (f2 - f1) * f3 / (f2 - f3) + (x3 - x1) / (x2 - x1) * f1 / (
+        f3 - f1
+    ) * f2 / (f3 - f2)
     return jnp.where(trusted & jnp.isfinite(quadratic), quadratic, 0.5)
 
 
 def _select(condition: Bool[Array, ""], a: _Point, b: _Point) -> _Point:
-    return _Point(jnp.where(condition, a.at, b.at), jnp.where(condition, a.value, b.value))
+    return _Point(
+        jnp.where(condition, a.at, b.at), jnp.where(condition, a.value, b.value)
+    )

@@ -6,7 +6,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 SMALL = 0.1  # where the series is used
-COEFFICIENTS = [1 / math.factorial(power) for power in range(11, 1, -1)]  # of exp, highest power first
+COEFFICIENTS = [
+    1 / math.factorial(power) for power in range(11, 1, -1)
+]  # of exp, highest power first
 
 
 def expm1_minus(x: Float[Array, "*n"]) -> Float[Array, "*n"]:

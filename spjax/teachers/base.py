@@ -29,14 +29,20 @@ class Teacher(Part, abc.ABC):
     """What every curriculum offers."""
 
     kind: ClassVar[str] = "teacher"
-    collects: ClassVar[tuple[str, ...]] = ("slots", "rollouts")  # of agents that it can teach
-    fits_contexts: ClassVar[bool] = False  # whether the agent must fit the contexts together with its policy
+    collects: ClassVar[tuple[str, ...]] = (
+        "slots",
+        "rollouts",
+    )  # of agents that it can teach
+    fits_contexts: ClassVar[bool] = (
+        False  # whether the agent must fit the contexts together with its policy
+    )
 
     initial: ContextDistribution | None = setting(
         None, help="contexts to start from, for teachers that move; None for the task's"
     )
     target: ContextDistribution | None = setting(
-        None, help="contexts that count: the result is measured there; None for the task's"
+        None,
+        help="contexts that count: the result is measured there; None for the task's",
     )
 
     @property
@@ -49,11 +55,15 @@ class Teacher(Part, abc.ABC):
         """Returns the state before any episode."""
 
     @abc.abstractmethod
-    def sample(self, state: PyTree, key: Array, space: ContextSpace) -> Float[Array, " dim"]:
+    def sample(
+        self, state: PyTree, key: Array, space: ContextSpace
+    ) -> Float[Array, " dim"]:
         """Returns one context inside the bounds, from the current distribution."""
 
     @abc.abstractmethod
-    def update(self, state: PyTree, key: Array, episodes: Episodes, value: Value) -> tuple[PyTree, PyTree]:
+    def update(
+        self, state: PyTree, key: Array, episodes: Episodes, value: Value
+    ) -> tuple[PyTree, PyTree]:
         """Returns the state after one iteration's finished episodes, and a pytree of metrics, None for none.
 
         Args:
@@ -94,15 +104,21 @@ class Teacher(Part, abc.ABC):
         """Returns the contexts of one iteration of an episodic agent, which runs them all at once, and their tickets."""
         return self.sample_many(state, key, space, count), ()
 
-    def sample_many(self, state: PyTree, key: Array, space: ContextSpace, count: int) -> Float[Array, "count dim"]:
+    def sample_many(
+        self, state: PyTree, key: Array, space: ContextSpace, count: int
+    ) -> Float[Array, "count dim"]:
         """Returns that many contexts of the current distribution."""
-        return jax.vmap(lambda k: self.sample(state, k, space))(jax.random.split(key, count))
+        return jax.vmap(lambda k: self.sample(state, k, space))(
+            jax.random.split(key, count)
+        )
 
     def problem(self, state: PyTree) -> JointProblem | None:
         """Returns what the joint fit of policy and contexts is about, for agents that fit both; None for none."""
         return None
 
-    def test_contexts(self, key: Array, space: ContextSpace, count: int) -> Float[Array, "count dim"]:
+    def test_contexts(
+        self, key: Array, space: ContextSpace, count: int
+    ) -> Float[Array, "count dim"]:
         """Returns the contexts that the result is measured in: draws of the target distribution."""
         return self.aims_at.sample_many(key, space, count)
 

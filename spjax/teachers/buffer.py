@@ -40,7 +40,9 @@ def add(buffer: EpisodeBuffer, episodes: Episodes) -> EpisodeBuffer:
     total = buffer.count + episodes.mask.sum()
     number = buffer.count + jnp.cumsum(episodes.mask) - 1
     kept = episodes.mask & (number >= total - capacity)
-    row = jnp.where(kept, number % capacity, capacity)  # the row past the end is dropped
+    row = jnp.where(
+        kept, number % capacity, capacity
+    )  # the row past the end is dropped
 
     def put(old: Array, new: Array) -> Array:
         return old.at[row].set(new, mode="drop")

@@ -27,7 +27,9 @@ from spjax.teachers.moving import Moving, MovingState
 class SPGL(Moving):
     """Closed-form steps of mean or scale in place of the solve, under the V_LB rule."""
 
-    performance_bound: float = setting(3.5, unit="return", help="V_LB, discounted return")
+    performance_bound: float = setting(
+        3.5, unit="return", help="V_LB, discounted return"
+    )
 
     @property
     def needs_value(self) -> bool:
@@ -45,7 +47,9 @@ class SPGL(Moving):
         scale = jnp.exp(jnp.log(ratios).mean())
         return dataclasses.replace(target, mean=start.mean, chol=scale * target.chol)
 
-    def move(self, state: MovingState, evidence: Evidence) -> tuple[ContextDistribution, ContextUpdate, None]:
+    def move(
+        self, state: MovingState, evidence: Evidence
+    ) -> tuple[ContextDistribution, ContextUpdate, None]:
         """Returns the distribution after a step of the mean or the scale, and its record; there is no alpha."""
         new, record = update_gaussian(
             _gaussian(state.distribution),
@@ -70,5 +74,7 @@ class SPGL(Moving):
 
 def _gaussian(distribution: ContextDistribution) -> Gaussian:
     if not isinstance(distribution, Gaussian):
-        raise ValueError(f"spgl moves Gaussian distributions, got {type(distribution).__name__}")
+        raise ValueError(
+            f"spgl moves Gaussian distributions, got {type(distribution).__name__}"
+        )
     return distribution

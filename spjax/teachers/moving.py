@@ -24,22 +24,46 @@ START_HELP = "distribution that contexts start from"
 class Moving(Teacher):
     """Settings of every teacher that moves a distribution step by step towards the target."""
 
-    start: Literal["initial", "target"] = setting("initial", static=True, help=START_HELP)
+    start: Literal["initial", "target"] = setting(
+        "initial", static=True, help=START_HELP
+    )
     value_source: Literal["critic", "return"] = setting(
         "critic", static=True, help="where the value V of a context comes from"
     )
-    buffer_size: int = setting(256, static=True, least=1, unit="episodes", help="newest ones that one update may use")
-    sliding_window: bool = setting(False, static=True, help="keep episodes from before the last update")
-    warmup: int = setting(5, least=0, infinite=True, unit="iterations", help="K_offset, before the first update")
+    buffer_size: int = setting(
+        256,
+        static=True,
+        least=1,
+        unit="episodes",
+        help="newest ones that one update may use",
+    )
+    sliding_window: bool = setting(
+        False, static=True, help="keep episodes from before the last update"
+    )
+    warmup: int = setting(
+        5,
+        least=0,
+        infinite=True,
+        unit="iterations",
+        help="K_offset, before the first update",
+    )
     max_kl: float = setting(0.05, above=0, unit="nats", help="epsilon of an update")
     std_floor: float | tuple[float, ...] | None = setting(
-        None, least=0, unit="context units", help="sigma_LB of the Cholesky diagonal; one number serves all dimensions"
+        None,
+        least=0,
+        unit="context units",
+        help="sigma_LB of the Cholesky diagonal; one number serves all dimensions",
     )
     floor_kl: float = setting(
-        8000.0, unit="nats", infinite=True, help="D_KL_LB: the floor holds while KL(current || target) is above"
+        8000.0,
+        unit="nats",
+        infinite=True,
+        help="D_KL_LB: the floor holds while KL(current || target) is above",
     )
 
-    observation_size: int = struct.field(pytree_node=False, default=0)  # of the task that it is bound to
+    observation_size: int = struct.field(
+        pytree_node=False, default=0
+    )  # of the task that it is bound to
 
     def bound_to(self, task: Task) -> Self:
         """Returns the teacher with the distributions that were left open, and the size of the observations it keeps."""
@@ -62,7 +86,9 @@ class Moving(Teacher):
             reached=jnp.asarray(False),
         )
 
-    def sample(self, state: "MovingState", key: Array, space: ContextSpace) -> Float[Array, " dim"]:
+    def sample(
+        self, state: "MovingState", key: Array, space: ContextSpace
+    ) -> Float[Array, " dim"]:
         """Returns a context of the current distribution."""
         return state.distribution.sample(key, space)
 
@@ -90,7 +116,9 @@ class Moving(Teacher):
             solver_iterations=record.iterations,
             effective_sample_size=record.effective_sample_size,
             mode=record.mode,
-            dropped_episodes=jnp.maximum(self._unused(buffer, episodes) - self.buffer_size, 0),
+            dropped_episodes=jnp.maximum(
+                self._unused(buffer, episodes) - self.buffer_size, 0
+            ),
             context_mean=summary.mean,
             context_covariance=summary.covariance.reshape(-1),
         )
@@ -116,7 +144,9 @@ class Moving(Teacher):
         try:
             self.starts_at.check_target(self.aims_at)
         except ValueError as problem:
-            raise ValueError(f"teacher.initial and teacher.target do not go together: {problem}") from None
+            raise ValueError(
+                f"teacher.initial and teacher.target do not go together: {problem}"
+            ) from None
 
     def floor(self, evidence: Evidence, space_size: int) -> Float[Array, " dim"] | None:
         """Returns the lower bounds of the standard deviations that hold now, context units; 0 or None for none."""
@@ -142,9 +172,13 @@ class Moving(Teacher):
         recent = masked_mean(episodes.discounted_return, episodes.mask)
         return Evidence(
             contexts=buffer.context,
-            values=value(buffer.first_observation) if self.value_source == "critic" else returns,
+            values=value(buffer.first_observation)
+            if self.value_source == "critic"
+            else returns,
             mask=buffer.mask & due,
-            mean_return=jnp.where(episodes.mask.any(), recent, masked_mean(returns, buffer.mask)),
+            mean_return=jnp.where(
+                episodes.mask.any(), recent, masked_mean(returns, buffer.mask)
+            ),
             kl_to_target=state.distribution.kl_to(self.aims_at),
             update=updates,
         )
@@ -177,8 +211,12 @@ class MovingMetrics:
     context_covariance: Float[Array, " dim_squared"]  # row by row
 
 
-def check_floor(std_floor: float | tuple[float, ...] | None, space: ContextSpace) -> None:
+def check_floor(
+    std_floor: float | tuple[float, ...] | None, space: ContextSpace
+) -> None:
     """Raises ValueError where a floor of the standard deviations has the wrong length."""
     if isinstance(std_floor, tuple) and len(std_floor) != space.size:
         values = f"{space.size} value{'s' if space.size > 1 else ''} ({', '.join(space.names)})"
-        raise ValueError(f"teacher.std_floor needs {values} or one for all, got {len(std_floor)}")
+        raise ValueError(
+            f"teacher.std_floor needs {values} or one for all, got {len(std_floor)}"
+        )

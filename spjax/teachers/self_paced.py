@@ -29,7 +29,9 @@ class SelfPaced(Moving):
 
     schedule: Schedule = setting(Proportion(), help="what an update is")
     kl_direction: Literal["old-new", "new-old"] = setting(
-        "old-new", static=True, help="what max_kl constrains: KL(old || new) or KL(new || old)"
+        "old-new",
+        static=True,
+        help="what max_kl constrains: KL(old || new) or KL(new || old)",
     )
 
     @property
@@ -43,13 +45,17 @@ class SelfPaced(Moving):
         """Returns the solution of the problem that the schedule states, its record, and alpha."""
         aim = self.schedule.aim(evidence)
         bound = aim.performance_bound
-        alpha = aim.alpha if bound is not None or aim.alpha is not None else jnp.zeros(())
+        alpha = (
+            aim.alpha if bound is not None or aim.alpha is not None else jnp.zeros(())
+        )
         new, record = update_context(
             state.distribution,
             self.aims_at,
             evidence.contexts,
             evidence.values,
-            evidence.mask if aim.alpha is not None or bound is not None else jnp.zeros_like(evidence.mask),
+            evidence.mask
+            if aim.alpha is not None or bound is not None
+            else jnp.zeros_like(evidence.mask),
             alpha=alpha,
             performance_bound=bound,
             reached=None if bound is None else state.reached,

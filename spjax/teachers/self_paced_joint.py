@@ -32,9 +32,12 @@ class SelfPacedJoint(Teacher):
     collects = ("rollouts",)
     fits_contexts = True
 
-    start: Literal["initial", "target"] = setting("initial", static=True, help=START_HELP)
+    start: Literal["initial", "target"] = setting(
+        "initial", static=True, help=START_HELP
+    )
     schedule: Schedule = setting(
-        Proportion(zeta=0.02, offset=141, max_alpha=1e6, negative_return="absolute"), help="alpha"
+        Proportion(zeta=0.02, offset=141, max_alpha=1e6, negative_return="absolute"),
+        help="alpha",
     )
     std_floor: float | tuple[float, ...] | None = setting(
         None,
@@ -42,19 +45,30 @@ class SelfPacedJoint(Teacher):
         unit="context units",
         help="sigma_LB of the standard deviations; one number serves all dimensions",
     )
-    floor_kl: float = setting(0.0, least=0, unit="nats", help="D_KL_LB: the floor holds while KL(p || mu) is above")
-    alpha_from: Literal["buffer", "batch"] = setting("buffer", static=True, help="rollouts that alpha is computed from")
+    floor_kl: float = setting(
+        0.0,
+        least=0,
+        unit="nats",
+        help="D_KL_LB: the floor holds while KL(p || mu) is above",
+    )
+    alpha_from: Literal["buffer", "batch"] = setting(
+        "buffer", static=True, help="rollouts that alpha is computed from"
+    )
 
     def init(self, key: Array, space: ContextSpace) -> "JointState":
         """Returns the initial distribution."""
-        return JointState(distribution=_gaussian(self.starts_at), updates=jnp.zeros((), jnp.int32))
+        return JointState(
+            distribution=_gaussian(self.starts_at), updates=jnp.zeros((), jnp.int32)
+        )
 
     @property
     def starts_at(self) -> Gaussian:
         """The distribution before any update."""
         return _gaussian(super().starts_at if self.start == "initial" else self.aims_at)
 
-    def sample(self, state: "JointState", key: Array, space: ContextSpace) -> Float[Array, " dim"]:
+    def sample(
+        self, state: "JointState", key: Array, space: ContextSpace
+    ) -> Float[Array, " dim"]:
         """Returns a context of the current distribution."""
         return state.distribution.sample(key, space)
 
@@ -69,13 +83,18 @@ class SelfPacedJoint(Teacher):
         target = _gaussian(self.aims_at)
 
         def aim(
-            buffered: Float[Array, "N dim"], rewards: Float[Array, " N"], new_rewards: Float[Array, " M"]
+            buffered: Float[Array, "N dim"],
+            rewards: Float[Array, " N"],
+            new_rewards: Float[Array, " M"],
         ) -> JointAim:
             if self.alpha_from == "buffer":
                 mean_reward = rewards.mean()
                 kl = -log_ratios(target, state.distribution, buffered).mean()
             else:
-                mean_reward, kl = new_rewards.mean(), kl_divergence(state.distribution, target)
+                mean_reward, kl = (
+                    new_rewards.mean(),
+                    kl_divergence(state.distribution, target),
+                )
             evidence = Evidence(
                 contexts=buffered,
                 values=rewards,
@@ -87,8 +106,16 @@ class SelfPacedJoint(Teacher):
             alpha = self.schedule.aim(evidence).alpha
             assert alpha is not None  # see `check`
             dim = state.distribution.mean.size
-            floor = jnp.zeros(dim) if self.std_floor is None else jnp.broadcast_to(jnp.asarray(self.std_floor), (dim,))
-            return JointAim(alpha=alpha, kl_to_target=kl, std_floor=jnp.where(kl > self.floor_kl, floor, 0.0))
+            floor = (
+                jnp.zeros(dim)
+                if self.std_floor is None
+                else jnp.broadcast_to(jnp.asarray(self.std_floor), (dim,))
+            )
+            return JointAim(
+                alpha=alpha,
+                kl_to_target=kl,
+                std_floor=jnp.where(kl > self.floor_kl, floor, 0.0),
+            )
 
         return JointProblem(old=state.distribution, target=target, aim=aim)
 
@@ -107,7 +134,9 @@ class SelfPacedJoint(Teacher):
             context_mean=fit.distribution.mean,
             context_covariance=fit.distribution.covariance.reshape(-1),
         )
-        return JointState(distribution=fit.distribution, updates=state.updates + 1), metrics
+        return JointState(
+            distribution=fit.distribution, updates=state.updates + 1
+        ), metrics
 
     def check(self, space: ContextSpace) -> None:
         """Checks the distributions and the length of the floor."""
@@ -153,5 +182,7 @@ def _any_evidence(space: ContextSpace) -> Evidence:
 
 def _gaussian(distribution: object) -> Gaussian:
     if not isinstance(distribution, Gaussian):
-        raise ValueError(f"self-paced-joint fits Gaussian distributions, got {type(distribution).__name__}")
+        raise ValueError(
+            f"self-paced-joint fits Gaussian distributions, got {type(distribution).__name__}"
+        )
     return distribution

@@ -17,10 +17,14 @@ class Random(Teacher):
     def init(self, key: Array, space: ContextSpace) -> None:
         """Returns nothing."""
 
-    def sample(self, state: None, key: Array, space: ContextSpace) -> Float[Array, " dim"]:
+    def sample(
+        self, state: None, key: Array, space: ContextSpace
+    ) -> Float[Array, " dim"]:
         """Returns a uniform context."""
         return space.sample_uniform(key)
 
-    def update(self, state: None, key: Array, episodes: Episodes, value: Value) -> tuple[None, None]:
+    def update(
+        self, state: None, key: Array, episodes: Episodes, value: Value
+    ) -> tuple[None, None]:
         """Learns nothing."""
         return None, None

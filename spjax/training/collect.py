@@ -24,7 +24,9 @@ Path = Float[Array, "time episode 2"]
 class Outcome:
     """Of each played episode."""
 
-    episode_return: Float[Array, " episode"] | None  # None where the task knows one return alone
+    episode_return: (
+        Float[Array, " episode"] | None
+    )  # None where the task knows one return alone
     discounted_return: Float[Array, " episode"]
     success: Bool[Array, " episode"]
     ended: Bool[Array, " episode"]
@@ -35,7 +37,9 @@ class Outcome:
 class Totals:
     """What is kept of the world between iterations of whole rollouts."""
 
-    environment_steps: Int[Array, ""]  # of training, those that filled the first buffer included
+    environment_steps: Int[
+        Array, ""
+    ]  # of training, those that filled the first buffer included
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +48,11 @@ class Collector(abc.ABC):
 
     @abc.abstractmethod
     def init(
-        self, key_agent: PRNGKeyArray, key_world: PRNGKeyArray, teacher_state: PyTree, cloned: bool
+        self,
+        key_agent: PRNGKeyArray,
+        key_world: PRNGKeyArray,
+        teacher_state: PyTree,
+        cloned: bool,
     ) -> tuple[PyTree, PyTree]:
         """Returns the agent's first state, and what is kept of the world."""
 
@@ -54,7 +62,11 @@ class Collector(abc.ABC):
 
     @abc.abstractmethod
     def learn(
-        self, agent_state: PyTree, teacher_state: PyTree, world: PyTree, key: PRNGKeyArray
+        self,
+        agent_state: PyTree,
+        teacher_state: PyTree,
+        world: PyTree,
+        key: PRNGKeyArray,
     ) -> tuple[PyTree, PyTree, Episodes, PyTree]:
         """Returns the agent's state, what is kept of the world, the episodes, and the agent's metrics."""
 
@@ -68,12 +80,20 @@ class Collector(abc.ABC):
 
     @abc.abstractmethod
     def play(
-        self, agent_state: PyTree, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
+        self,
+        agent_state: PyTree,
+        key: PRNGKeyArray,
+        contexts: Float[Array, "episode dim"],
     ) -> tuple[Outcome, Path]:
         """Returns one episode of the stochastic policy in each context, and its path."""
 
     @abc.abstractmethod
-    def states(self, agent_state: PyTree, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> EnvState:
+    def states(
+        self,
+        agent_state: PyTree,
+        key: PRNGKeyArray,
+        contexts: Float[Array, "episode dim"],
+    ) -> EnvState:
         """Returns the states [time, episode] of the episodes that `play` plays with these arguments."""
 
 
@@ -86,19 +106,33 @@ class SlotCollector(Collector):
     teacher: Teacher
 
     def init(
-        self, key_agent: PRNGKeyArray, key_world: PRNGKeyArray, teacher_state: PyTree, cloned: bool
+        self,
+        key_agent: PRNGKeyArray,
+        key_world: PRNGKeyArray,
+        teacher_state: PyTree,
+        cloned: bool,
     ) -> tuple[PyTree, PyTree]:
         """Returns the agent's first state, and freshly reset slots."""
         env, space = self.env, self.env.context_space
         if cloned:
             key_agent, key_cloning = jax.random.split(key_agent)
             agent_state = hold_position(
-                self.agent, self.agent.init(key_agent, env), env, key_cloning, self.teacher.initial
+                self.agent,
+                self.agent.init(key_agent, env),
+                env,
+                key_cloning,
+                self.teacher.initial,
             )
         else:
             agent_state = self.agent.init(key_agent, env)
         world = self._world(teacher_state, None)
-        return agent_state, init_slots(env, key_world, self.agent.num_envs, world.assign, self.teacher.ticket(space))
+        return agent_state, init_slots(
+            env,
+            key_world,
+            self.agent.num_envs,
+            world.assign,
+            self.teacher.ticket(space),
+        )
 
     def keys(self, key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
         """Returns two children."""
@@ -106,10 +140,16 @@ class SlotCollector(Collector):
         return key_agent, key_teacher
 
     def learn(
-        self, agent_state: PyTree, teacher_state: PyTree, world: PyTree, key: PRNGKeyArray
+        self,
+        agent_state: PyTree,
+        teacher_state: PyTree,
+        world: PyTree,
+        key: PRNGKeyArray,
     ) -> tuple[PyTree, PyTree, Episodes, PyTree]:
         """Steps the slots and updates the agent."""
-        state, after, episodes, metrics = self.agent.iterate(agent_state, self._world(teacher_state, world), key)
+        state, after, episodes, metrics = self.agent.iterate(
+            agent_state, self._world(teacher_state, world), key
+        )
         return state, after.slots, episodes, metrics
 
     def environment_steps(self, world: PyTree) -> None:
@@ -120,7 +160,10 @@ class SlotCollector(Collector):
         return lambda observation: self.agent.value(agent_state, observation)
 
     def play(
-        self, agent_state: PyTree, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
+        self,
+        agent_state: PyTree,
+        key: PRNGKeyArray,
+        contexts: Float[Array, "episode dim"],
     ) -> tuple[Outcome, Path]:
         """Plays until all episodes have ended.
 
@@ -131,7 +174,13 @@ class SlotCollector(Collector):
         count = contexts.shape[0]
         env_states = jax.vmap(env.reset)(jax.random.split(key_reset, count), contexts)
         zeros = jnp.zeros(count)
-        blank = Outcome(zeros, zeros, zeros.astype(bool), zeros.astype(bool), zeros.astype(jnp.int32))
+        blank = Outcome(
+            zeros,
+            zeros,
+            zeros.astype(bool),
+            zeros.astype(bool),
+            zeros.astype(jnp.int32),
+        )
         trace = jax.vmap(env.trace)
         path = jnp.zeros((env.horizon + 1, count, 2)).at[0].set(trace(env_states))
         # As plain bits, since the reuse check takes a key that is indexed inside a loop for one that is used again.
@@ -141,9 +190,13 @@ class SlotCollector(Collector):
             time, _, outcome, _ = carry
             return (time < env.horizon) & ~outcome.ended.all()
 
-        def environment_step(carry: tuple[Array, PyTree, Outcome, Array]) -> tuple[Array, PyTree, Outcome, Array]:
+        def environment_step(
+            carry: tuple[Array, PyTree, Outcome, Array],
+        ) -> tuple[Array, PyTree, Outcome, Array]:
             time, env_states, outcome, path = carry
-            after = self.control_step(agent_state, jax.random.wrap_key_data(bits[time]), env_states)
+            after = self.control_step(
+                agent_state, jax.random.wrap_key_data(bits[time]), env_states
+            )
             going, total = ~outcome.ended, outcome.episode_return
             assert total is not None  # of step-based tasks
             reward = jnp.where(going & jnp.isfinite(after.reward), after.reward, 0.0)
@@ -161,28 +214,49 @@ class SlotCollector(Collector):
         _, _, outcome, path = jax.lax.while_loop(running, environment_step, start)
         return outcome, path
 
-    def states(self, agent_state: PyTree, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> EnvState:
+    def states(
+        self,
+        agent_state: PyTree,
+        key: PRNGKeyArray,
+        contexts: Float[Array, "episode dim"],
+    ) -> EnvState:
         """Plays all control steps up to the horizon; what follows an episode's end means nothing."""
         key_reset, key_steps = jax.random.split(key)
-        start = jax.vmap(self.env.reset)(jax.random.split(key_reset, contexts.shape[0]), contexts)
+        start = jax.vmap(self.env.reset)(
+            jax.random.split(key_reset, contexts.shape[0]), contexts
+        )
 
-        def environment_step(env_states: EnvState, key: Array) -> tuple[EnvState, EnvState]:
+        def environment_step(
+            env_states: EnvState, key: Array
+        ) -> tuple[EnvState, EnvState]:
             after = self.control_step(agent_state, key, env_states)
             return after, after
 
-        _, later = jax.lax.scan(environment_step, start, jax.random.split(key_steps, self.env.horizon))
-        states: EnvState = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, later)
+        _, later = jax.lax.scan(
+            environment_step, start, jax.random.split(key_steps, self.env.horizon)
+        )
+        states: EnvState = jax.tree.map(
+            lambda first, rest: jnp.concatenate([first[None], rest]), start, later
+        )
         return states
 
-    def control_step(self, agent_state: PyTree, key: PRNGKeyArray, env_states: EnvState) -> EnvState:
+    def control_step(
+        self, agent_state: PyTree, key: PRNGKeyArray, env_states: EnvState
+    ) -> EnvState:
         """Returns the environments one control step of the stochastic policy later."""
         key_act, key_env = jax.random.split(key)
         actions = self.agent.act(agent_state, self.env, key_act, env_states.observation)
-        return jax.vmap(self.env.step)(jax.random.split(key_env, len(actions)), env_states, actions)
+        return jax.vmap(self.env.step)(
+            jax.random.split(key_env, len(actions)), env_states, actions
+        )
 
     def _world(self, teacher_state: PyTree, slots: PyTree) -> Slots:
         space = self.env.context_space
-        return Slots(self.env, slots, lambda key, last: self.teacher.assign(teacher_state, key, space, last))
+        return Slots(
+            self.env,
+            slots,
+            lambda key, last: self.teacher.assign(teacher_state, key, space, last),
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,10 +268,16 @@ class RolloutCollector(Collector):
     teacher: Teacher
 
     def init(
-        self, key_agent: PRNGKeyArray, key_world: PRNGKeyArray, teacher_state: PyTree, cloned: bool
+        self,
+        key_agent: PRNGKeyArray,
+        key_world: PRNGKeyArray,
+        teacher_state: PyTree,
+        cloned: bool,
     ) -> tuple[PyTree, PyTree]:
         """Returns the agent's first state, and the steps that it took to get it."""
-        state = self.agent.init(key_agent, self.task, self.teacher.starts_at, self.teacher.aims_at)
+        state = self.agent.init(
+            key_agent, self.task, self.teacher.starts_at, self.teacher.aims_at
+        )
         return state, Totals(self.agent.environment_steps_before(state))
 
     def keys(self, key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
@@ -205,7 +285,11 @@ class RolloutCollector(Collector):
         return key, jax.random.fold_in(key, 2)
 
     def learn(
-        self, agent_state: PyTree, teacher_state: PyTree, world: PyTree, key: PRNGKeyArray
+        self,
+        agent_state: PyTree,
+        teacher_state: PyTree,
+        world: PyTree,
+        key: PRNGKeyArray,
     ) -> tuple[PyTree, PyTree, Episodes, PyTree]:
         """Runs the rollouts of an iteration and updates the agent."""
         space = self.task.context_space
@@ -231,7 +315,10 @@ class RolloutCollector(Collector):
         return none
 
     def play(
-        self, agent_state: PyTree, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
+        self,
+        agent_state: PyTree,
+        key: PRNGKeyArray,
+        contexts: Float[Array, "episode dim"],
     ) -> tuple[Outcome, Path]:
         """Returns one rollout in each context, of parameters drawn from the policy, and its path."""
         keys, thetas = self._drawn(agent_state, key, contexts)
@@ -242,7 +329,9 @@ class RolloutCollector(Collector):
             states = self.task.states(jax.random.wrap_key_data(bits), theta, context)
             return outcome, jax.vmap(self.task.trace)(states)
 
-        found, path = jax.vmap(rollout, out_axes=(0, 1))(jax.random.key_data(keys), thetas, contexts)
+        found, path = jax.vmap(rollout, out_axes=(0, 1))(
+            jax.random.key_data(keys), thetas, contexts
+        )
         outcome = Outcome(
             episode_return=None,
             discounted_return=found.reward,
@@ -252,17 +341,29 @@ class RolloutCollector(Collector):
         )
         return outcome, path
 
-    def states(self, agent_state: PyTree, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> EnvState:
+    def states(
+        self,
+        agent_state: PyTree,
+        key: PRNGKeyArray,
+        contexts: Float[Array, "episode dim"],
+    ) -> EnvState:
         """Returns the states of the rollouts."""
         keys, thetas = self._drawn(agent_state, key, contexts)
-        states: EnvState = jax.vmap(self.task.states, out_axes=1)(keys, thetas, contexts)
+        states: EnvState = jax.vmap(self.task.states, out_axes=1)(
+            keys, thetas, contexts
+        )
         return states
 
     def _drawn(
-        self, agent_state: PyTree, key: PRNGKeyArray, contexts: Float[Array, "episode dim"]
+        self,
+        agent_state: PyTree,
+        key: PRNGKeyArray,
+        contexts: Float[Array, "episode dim"],
     ) -> tuple[Key[Array, " episode"], Float[Array, "episode parameter"]]:
         key_parameters, key_rollouts = jax.random.split(key)
-        thetas = self.agent.sample_parameters(agent_state, self.task, key_parameters, contexts)
+        thetas = self.agent.sample_parameters(
+            agent_state, self.task, key_parameters, contexts
+        )
         return jax.random.split(key_rollouts, len(contexts)), thetas
 
 

@@ -41,7 +41,9 @@ class RunConfig:
     agent: Agent
     teacher: Teacher
     seeds: Sequence[int] = (1,)
-    over: Mapping[str, Sequence[Value]] = dataclasses.field(default_factory=dict)  # dotted name -> values
+    over: Mapping[str, Sequence[Value]] = dataclasses.field(
+        default_factory=dict
+    )  # dotted name -> values
     num_iterations: int = 400
     evaluate_every: int = 5  # iterations between evaluations and checkpoints
     evaluation_episodes: int = 50
@@ -51,14 +53,24 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Turns numbers of NumPy into Python's, so that JSON can hold them."""
-        for name in ("seeds", "num_iterations", "evaluate_every", "evaluation_episodes"):
+        for name in (
+            "seeds",
+            "num_iterations",
+            "evaluate_every",
+            "evaluation_episodes",
+        ):
             object.__setattr__(self, name, settings.plain(getattr(self, name)))
         object.__setattr__(self, "seeds", _several("seeds", self.seeds))
-        over = {name: _several(f"over {name!r}", values) for name, values in self.over.items()}
+        over = {
+            name: _several(f"over {name!r}", values)
+            for name, values in self.over.items()
+        }
         object.__setattr__(self, "over", over)
         for name in PARTS:
             value = getattr(self, name)
-            object.__setattr__(self, name, settings.plain(value) if isinstance(value, Part) else value)
+            object.__setattr__(
+                self, name, settings.plain(value) if isinstance(value, Part) else value
+            )
 
     def check(self) -> None:
         """Checks everything.
@@ -73,7 +85,9 @@ class RunConfig:
             value = getattr(self, name)
             if not isinstance(value, contract):
                 wanted = f"{settings.a_kind(name)} (spjax.catalogue makes them)"
-                raise ValueError(f"{name} must be {wanted}, got {settings.named(value)}")
+                raise ValueError(
+                    f"{name} must be {wanted}, got {settings.named(value)}"
+                )
         self.uses()
         for name, values in self.over.items():
             self._check_swept(name, values)
@@ -85,7 +99,9 @@ class RunConfig:
             self._check_lane(lane)
         if self.agent.collects == "rollouts" and self.hold_position:
             agent = catalogue.name_of(self.agent)
-            raise ValueError(f"hold_position is for agents that act step by step, got it with {agent!r}")
+            raise ValueError(
+                f"hold_position is for agents that act step by step, got it with {agent!r}"
+            )
 
     @property
     def resolved(self) -> "RunConfig":
@@ -106,17 +122,27 @@ class RunConfig:
             "evaluation_episodes": self.evaluation_episodes,
             "hold_position": self.hold_position,
             "seeds": list(self.seeds),
-            "over": {name: [catalogue.spell(value) for value in values] for name, values in self.over.items()},
+            "over": {
+                name: [catalogue.spell(value) for value in values]
+                for name, values in self.over.items()
+            },
         }
 
     @classmethod
     def built(cls, spelled: Mapping[str, Any]) -> "RunConfig":
         """Returns the configuration that `spelled` spelled; raises ValueError as `catalogue.build`."""
-        plain = {name: spelled[name] for name in spelled if name not in (*PARTS, "over", "seeds")}
+        plain = {
+            name: spelled[name]
+            for name in spelled
+            if name not in (*PARTS, "over", "seeds")
+        }
         return cls(
             **{name: catalogue.build(spelled[name]) for name in PARTS},
             seeds=tuple(spelled["seeds"]),
-            over={name: tuple(map(catalogue.build, values)) for name, values in spelled["over"].items()},
+            over={
+                name: tuple(map(catalogue.build, values))
+                for name, values in spelled["over"].items()
+            },
             **plain,
         )
 
@@ -137,7 +163,11 @@ class RunConfig:
     @property
     def steps_per_iteration(self) -> int | None:
         """Environment steps, None where their number varies."""
-        return self.agent.steps_per_iteration if isinstance(self.agent, StepBased) else None
+        return (
+            self.agent.steps_per_iteration
+            if isinstance(self.agent, StepBased)
+            else None
+        )
 
     @property
     def rollouts_per_iteration(self) -> int | None:
@@ -148,13 +178,18 @@ class RunConfig:
 
     def lanes(self) -> list[Lane]:
         """Returns every run of the sweep: the grid of settings times the seeds, seeds running fastest."""
-        grid = [dict(zip(self.over, values, strict=True)) for values in itertools.product(*self.over.values())]
+        grid = [
+            dict(zip(self.over, values, strict=True))
+            for values in itertools.product(*self.over.values())
+        ]
         return [Lane(seed, setting) for setting in grid for seed in self.seeds]
 
     def experiments(self) -> Experiment:
         """Returns the experiment with a leading lane axis on every leaf, on the host."""
         stacked = [self.experiment(lane) for lane in self.lanes()]
-        return jax.tree.map(lambda *leaves: np.stack([_as_leaf(leaf) for leaf in leaves]), *stacked)
+        return jax.tree.map(
+            lambda *leaves: np.stack([_as_leaf(leaf) for leaf in leaves]), *stacked
+        )
 
     def experiment(self, lane: Lane) -> Experiment:
         """Returns the experiment of one lane."""
@@ -169,9 +204,15 @@ class RunConfig:
 
     def _with_settings(self, lane: Lane) -> tuple[Task, Agent, Teacher]:
         parts: dict[str, Any] = {name: getattr(self, name) for name in PARTS}
-        swept = {name: value for name, value in lane.settings.items() if name.startswith("task.")}
+        swept = {
+            name: value
+            for name, value in lane.settings.items()
+            if name.startswith("task.")
+        }
         for name, value in swept.items():
-            parts["task"] = settings.put(parts["task"], name.removeprefix("task."), value)
+            parts["task"] = settings.put(
+                parts["task"], name.removeprefix("task."), value
+            )
         parts["teacher"] = parts["teacher"].bound_to(parts["task"])
         for name, value in lane.settings.items():
             part, _, path = name.partition(".")
@@ -184,12 +225,16 @@ class RunConfig:
             raise ValueError(f"{name} needs at least one value to sweep over, got none")
         part, _, path = name.partition(".")
         if part not in PARTS or not path:
-            raise ValueError(f"cannot sweep over {name!r}: settings are named task., agent. or teacher.<setting>")
+            raise ValueError(
+                f"cannot sweep over {name!r}: settings are named task., agent. or teacher.<setting>"
+            )
         holder = getattr(self.resolved, part)
         known, varied = settings.every(holder), settings.traced(holder)
         if path not in known:
             near = [f"{part}.{setting}" for setting in varied]
-            raise ValueError(f"unknown setting {name!r}; {settings.nearest(name, near)}")
+            raise ValueError(
+                f"unknown setting {name!r}; {settings.nearest(name, near)}"
+            )
         if path not in varied:
             raise ValueError(
                 f"cannot sweep over {name!r}: it shapes the compiled program, so each value needs a run of its own"
@@ -197,21 +242,36 @@ class RunConfig:
         for value in values:
             settings.check_value(name, varied[path], value)
         if len({None if value is None else np.shape(value) for value in values}) > 1:
-            raise ValueError(f"all values of {name} need the same shape, got {', '.join(map(str, values))}")
+            raise ValueError(
+                f"all values of {name} need the same shape, got {', '.join(map(str, values))}"
+            )
         if len(set(values)) < len(values):
-            raise ValueError(f"each value of {name} may be given once, got {', '.join(map(str, values))}")
+            raise ValueError(
+                f"each value of {name} may be given once, got {', '.join(map(str, values))}"
+            )
 
     def _check_pair(self) -> None:
         """Checks that task, agent and teacher go together, by what they can do."""
         names = {name: catalogue.name_of(getattr(self, name)) for name in PARTS}
         agent, teacher = self.agent, self.teacher
         if agent.collects != self.task.collected:
-            how = {"slots": "acts step by step", "rollouts": "runs whole rollouts"}[agent.collects]
-            played = {"slots": "played step by step", "rollouts": "played in whole rollouts"}[self.task.collected]
-            raise ValueError(f"the agent {names['agent']!r} {how}, the task {names['task']!r} is {played}")
+            how = {"slots": "acts step by step", "rollouts": "runs whole rollouts"}[
+                agent.collects
+            ]
+            played = {
+                "slots": "played step by step",
+                "rollouts": "played in whole rollouts",
+            }[self.task.collected]
+            raise ValueError(
+                f"the agent {names['agent']!r} {how}, the task {names['task']!r} is {played}"
+            )
         if agent.collects not in teacher.collects:
-            how = {"slots": "act step by step", "rollouts": "run whole rollouts"}[teacher.collects[0]]
-            raise ValueError(f"the teacher {names['teacher']!r} is for agents that {how}, got {names['agent']!r}")
+            how = {"slots": "act step by step", "rollouts": "run whole rollouts"}[
+                teacher.collects[0]
+            ]
+            raise ValueError(
+                f"the teacher {names['teacher']!r} is for agents that {how}, got {names['agent']!r}"
+            )
         if teacher.fits_contexts and not agent.fits_contexts:
             raise ValueError(
                 f"the teacher {names['teacher']!r} needs an agent that fits the contexts together with its policy, "
@@ -223,7 +283,9 @@ class RunConfig:
                 f"such as self-paced-joint, got {names['teacher']!r}"
             )
         if teacher.needs_value and not agent.has_value:
-            raise ValueError(f"the agent {names['agent']!r} has no state value; set teacher.value_source to return")
+            raise ValueError(
+                f"the agent {names['agent']!r} has no state value; set teacher.value_source to return"
+            )
 
     def _check_lane(self, lane: Lane) -> None:
         task, agent, teacher = self._with_settings(lane)
@@ -238,7 +300,9 @@ class RunConfig:
 def _several(name: str, values: Any) -> tuple[Value, ...]:
     values = settings.plain(values)
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise ValueError(f"{name} needs several values, such as ({values!r},), got {values!r}")
+        raise ValueError(
+            f"{name} needs several values, such as ({values!r},), got {values!r}"
+        )
     return tuple(map(settings.plain, values))
 
 

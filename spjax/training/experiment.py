@@ -26,7 +26,9 @@ class Experiment:
     agent: Agent
     teacher: Teacher  # bound to the task
     evaluation_episodes: int = struct.field(pytree_node=False, default=50)
-    hold_position: bool = struct.field(pytree_node=False, default=False)  # start from a policy cloned to zero actions
+    hold_position: bool = struct.field(
+        pytree_node=False, default=False
+    )  # start from a policy cloned to zero actions
 
     @property
     def collector(self) -> Collector:
@@ -42,7 +44,9 @@ class Experiment:
         """Returns the state before the first iteration."""
         key_run, key_agent, key_teacher, key_world = jax.random.split(key, 4)
         teacher_state = self.teacher.init(key_teacher, self.task.context_space)
-        agent_state, world = self.collector.init(key_agent, key_world, teacher_state, self.hold_position)
+        agent_state, world = self.collector.init(
+            key_agent, key_world, teacher_state, self.hold_position
+        )
         return RunState(
             key=key_run,
             iteration=jnp.zeros((), jnp.int32),
@@ -62,8 +66,12 @@ class Experiment:
         teacher_state, teacher_metrics = self.teach(state, agent_state, episodes)
         new = (agent_state, teacher_state, world)
         healthy = (state.frozen_at < 0) & _all_finite(new)
-        agent_state, teacher_state, world = jax.tree.map(lambda a, b: jnp.where(healthy, a, b), new, learned)
-        frozen_at = jnp.where(healthy | (state.frozen_at >= 0), state.frozen_at, state.iteration)
+        agent_state, teacher_state, world = jax.tree.map(
+            lambda a, b: jnp.where(healthy, a, b), new, learned
+        )
+        frozen_at = jnp.where(
+            healthy | (state.frozen_at >= 0), state.frozen_at, state.iteration
+        )
         state = dataclasses.replace(
             state,
             iteration=state.iteration + 1,
@@ -73,15 +81,21 @@ class Experiment:
             frozen_at=frozen_at,
         )
         steps = self.collector.environment_steps(world)
-        metrics = _metrics(episodes, self.task.context_space, agent_metrics, teacher_metrics, steps)
+        metrics = _metrics(
+            episodes, self.task.context_space, agent_metrics, teacher_metrics, steps
+        )
         return state, dataclasses.replace(metrics, frozen=frozen_at >= 0)
 
     def learn(self, state: "RunState") -> tuple[PyTree, PyTree, Episodes, PyTree]:
         """Returns the agent's half of an iteration: its new state, the world, the finished episodes and its metrics."""
         key, _ = self._keys(state)
-        return self.collector.learn(state.agent_state, state.teacher_state, state.world, key)
+        return self.collector.learn(
+            state.agent_state, state.teacher_state, state.world, key
+        )
 
-    def teach(self, state: "RunState", agent_state: PyTree, episodes: Episodes) -> tuple[PyTree, PyTree]:
+    def teach(
+        self, state: "RunState", agent_state: PyTree, episodes: Episodes
+    ) -> tuple[PyTree, PyTree]:
         """Returns the teacher's half, from what the agent has become and finished: the teacher's new state and its metrics."""
         _, key = self._keys(state)
         taught: tuple[PyTree, PyTree] = self.teacher.update(
@@ -101,19 +115,33 @@ class Experiment:
             success_rate=outcome.success.mean(dtype=float),
         )
 
-    def play(self, state: "RunState", key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> tuple[Outcome, Path]:
+    def play(
+        self,
+        state: "RunState",
+        key: PRNGKeyArray,
+        contexts: Float[Array, "episode dim"],
+    ) -> tuple[Outcome, Path]:
         """Returns one episode of the stochastic policy in each context, and its path; nothing of the state changes."""
         return self.collector.play(state.agent_state, key, contexts)
 
-    def states(self, state: "RunState", key: PRNGKeyArray, contexts: Float[Array, "episode dim"]) -> EnvState:
+    def states(
+        self,
+        state: "RunState",
+        key: PRNGKeyArray,
+        contexts: Float[Array, "episode dim"],
+    ) -> EnvState:
         """Returns the states [time, episode] of the episodes that `play` plays with these arguments."""
         return self.collector.states(state.agent_state, key, contexts)
 
-    def target_contexts(self, key: PRNGKeyArray, count: int) -> Float[Array, "count dim"]:
+    def target_contexts(
+        self, key: PRNGKeyArray, count: int
+    ) -> Float[Array, "count dim"]:
         """Returns contexts that the result is measured in."""
         return self.teacher.test_contexts(key, self.task.context_space, count)
 
-    def sample_contexts(self, state: "RunState", key: PRNGKeyArray, count: int) -> Float[Array, "count dim"]:
+    def sample_contexts(
+        self, state: "RunState", key: PRNGKeyArray, count: int
+    ) -> Float[Array, "count dim"]:
         """Returns contexts of the teacher's current distribution."""
         space = self.task.context_space
         return self.teacher.sample_many(state.teacher_state, key, space, count)
@@ -132,7 +160,9 @@ class RunState:
     agent_state: PyTree
     teacher_state: PyTree
     world: PyTree  # the environment slots, or the totals of whole rollouts
-    frozen_at: Int[Array, ""]  # iteration that gave non-finite parameters, -1 while all is well
+    frozen_at: Int[
+        Array, ""
+    ]  # iteration that gave non-finite parameters, -1 while all is well
 
 
 @struct.dataclass
@@ -157,7 +187,9 @@ class Evaluation:
     """Means over the evaluation episodes on the target distribution."""
 
     discounted_return: Float[Array, ""]  # of an episodic task, its reward
-    episode_return: Float[Array, ""] | None  # None where the task knows one return alone
+    episode_return: (
+        Float[Array, ""] | None
+    )  # None where the task knows one return alone
     success_rate: Float[Array, ""]
 
 
@@ -173,7 +205,9 @@ def _metrics(
     on_bound = (episodes.context <= lower) | (episodes.context >= upper)
     return Metrics(
         episodes=episodes.mask.sum(),
-        episode_return=Maybe.mean(episodes.episode_return, episodes.mask) if has_return else None,
+        episode_return=Maybe.mean(episodes.episode_return, episodes.mask)
+        if has_return
+        else None,
         discounted_return=Maybe.mean(episodes.discounted_return, episodes.mask),
         success_rate=Maybe.mean(episodes.success.astype(float), episodes.mask),
         clipped_fraction=Maybe.mean(on_bound.any(axis=-1).astype(float), episodes.mask),
@@ -185,5 +219,9 @@ def _metrics(
 
 
 def _all_finite(tree: PyTree) -> Bool[Array, ""]:
-    floats = [leaf for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    floats = [
+        leaf
+        for leaf in jax.tree.leaves(tree)
+        if jnp.issubdtype(leaf.dtype, jnp.floating)
+    ]
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in floats]).all()

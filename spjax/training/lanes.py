@@ -52,7 +52,13 @@ class Layout(abc.ABC):
         """Returns of every lane what `choose` takes out of it."""
 
     @abc.abstractmethod
-    def compile(self, function: Callable[..., Any], lanes: tuple[Lanes, ...], *shared: Any, **options: Any) -> Compiled:
+    def compile(
+        self,
+        function: Callable[..., Any],
+        lanes: tuple[Lanes, ...],
+        *shared: Any,
+        **options: Any,
+    ) -> Compiled:
         """Returns the compiled function of all lanes, from the function of one lane.
 
         Args:
@@ -77,7 +83,10 @@ class Calls(Layout):
         def lane(index: int) -> PyTree:
             return jax.tree.map(lambda leaf: leaf[index], host)
 
-        return tuple(jax.device_put(lane(index), jax.devices()[0]) for index in range(self.num_lanes))
+        return tuple(
+            jax.device_put(lane(index), jax.devices()[0])
+            for index in range(self.num_lanes)
+        )
 
     def to_host(self, lanes: Lanes) -> PyTree:
         """Returns copies."""
@@ -91,17 +100,35 @@ class Calls(Layout):
         """Chooses lane by lane."""
         return tuple(choose(lane) for lane in lanes)
 
-    def compile(self, function: Callable[..., Any], lanes: tuple[Lanes, ...], *shared: Any, **options: Any) -> Compiled:
+    def compile(
+        self,
+        function: Callable[..., Any],
+        lanes: tuple[Lanes, ...],
+        *shared: Any,
+        **options: Any,
+    ) -> Compiled:
         """Compiles for one lane."""
-        compiled = _compiled(function, options, *(argument[0] for argument in lanes), *shared)
+        compiled = _compiled(
+            function, options, *(argument[0] for argument in lanes), *shared
+        )
 
         def call(*arguments: PyTree) -> Lanes:
-            each, shared = zip(*arguments[: len(lanes)], strict=True), arguments[len(lanes) :]
+            each, shared = (
+                zip(*arguments[: len(lanes)], strict=True),
+                arguments[len(lanes) :],
+            )
             num_threads, _ = self.workers
             threads = ThreadPoolExecutor(num_threads)
             try:
                 with working(num_threads):
-                    return tuple(threads.map(lambda lane: jax.block_until_ready(compiled(*lane, *shared)), each))
+                    return tuple(
+                        threads.map(
+                            lambda lane: jax.block_until_ready(
+                                compiled(*lane, *shared)
+                            ),
+                            each,
+                        )
+                    )
             finally:  # after Ctrl-C, lanes that run cannot be stopped and nobody waits for them
                 threads.shutdown(wait=False, cancel_futures=True)
 
@@ -119,7 +146,9 @@ class Vmapped(Layout):
     def to_devices(self, host: PyTree) -> Lanes:
         """Returns sharded arrays [lane, ...]."""
         lanes = np.minimum(np.arange(self._padded), self.num_lanes - 1)
-        return jax.device_put(jax.tree.map(lambda leaf: leaf[lanes], host), self._sharding)
+        return jax.device_put(
+            jax.tree.map(lambda leaf: leaf[lanes], host), self._sharding
+        )
 
     def to_host(self, lanes: Lanes) -> PyTree:
         """Leaves the repeated lanes out."""
@@ -129,7 +158,9 @@ class Vmapped(Layout):
         """Returns shapes with the lane axis first, and how it is sharded."""
 
         def of_all(leaf: PyTree) -> jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct((self._padded, *leaf.shape), leaf.dtype, sharding=self._sharding)
+            return jax.ShapeDtypeStruct(
+                (self._padded, *leaf.shape), leaf.dtype, sharding=self._sharding
+            )
 
         return jax.tree.map(of_all, lane)
 
@@ -137,14 +168,22 @@ class Vmapped(Layout):
         """Chooses from all lanes at once."""
         return choose(lanes)
 
-    def compile(self, function: Callable[..., Any], lanes: tuple[Lanes, ...], *shared: Any, **options: Any) -> Compiled:
+    def compile(
+        self,
+        function: Callable[..., Any],
+        lanes: tuple[Lanes, ...],
+        *shared: Any,
+        **options: Any,
+    ) -> Compiled:
         """Compiles for all lanes together."""
 
         def on_all(*arguments: PyTree) -> Lanes:
             each, shared = arguments[: len(lanes)], arguments[len(lanes) :]
             vmapped = jax.vmap(lambda *lane: function(*lane, *shared))
             mesh, specs = self._sharding.mesh, self._sharding.spec
-            return jax.shard_map(vmapped, mesh=mesh, in_specs=specs, out_specs=specs, check_vma=False)(*each)
+            return jax.shard_map(
+                vmapped, mesh=mesh, in_specs=specs, out_specs=specs, check_vma=False
+            )(*each)
 
         return _compiled(on_all, options, *lanes, *shared)
 
@@ -155,10 +194,14 @@ class Vmapped(Layout):
 
     @property
     def _sharding(self) -> NamedSharding:
-        return NamedSharding(Mesh(np.asarray(jax.devices()[: self.workers[0]]), ("lanes",)), P("lanes"))
+        return NamedSharding(
+            Mesh(np.asarray(jax.devices()[: self.workers[0]]), ("lanes",)), P("lanes")
+        )
 
 
-def _compiled(function: Callable[..., Any], options: Mapping[str, Any], *arguments: Any) -> Compiled:
+def _compiled(
+    function: Callable[..., Any], options: Mapping[str, Any], *arguments: Any
+) -> Compiled:
     """Returns the compiled function, in single precision whatever JAX_ENABLE_X64 says.
 
     What needs more asks for it itself, see `spjax.solvers.precision`.

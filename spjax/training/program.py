@@ -37,14 +37,21 @@ class Program:
     _state: RunState  # shapes and dtypes of a lane
 
     @classmethod
-    def of(cls, experiments: Experiment, layout: type[Layout] | None = None) -> "Program":
+    def of(
+        cls, experiments: Experiment, layout: type[Layout] | None = None
+    ) -> "Program":
         """Returns the program for experiments with a leading lane axis, in the layout of this platform or another one."""
         layout = layout or (Calls if jax.default_backend() == "cpu" else Vmapped)
         placed = layout(jax.tree.leaves(experiments)[0].shape[0])
         lane = jax.tree.map(lambda leaf: leaf[0], experiments)
         with jax.enable_x64(False):  # as in `Layout.compile`
             state = jax.eval_shape(_init, lane, jax.ShapeDtypeStruct((), jnp.uint32))
-        return cls(placed, placed.to_devices(experiments), experiments.task.compiler_options, state)
+        return cls(
+            placed,
+            placed.to_devices(experiments),
+            experiments.task.compiler_options,
+            state,
+        )
 
     def compile(self, length: int) -> tuple["Chunk", float]:
         """Returns the function that runs up to `length` iterations and evaluates, and the seconds compiling it took."""
@@ -52,12 +59,20 @@ class Program:
         lanes = (self.experiments, self.layout.abstract(self._state))
         count = jax.ShapeDtypeStruct((), jnp.int32)
         chunk = functools.partial(_chunk, length)
-        compiled = self.layout.compile(chunk, lanes, count, donate_argnums=1, compiler_options=self.compiler_options)
+        compiled = self.layout.compile(
+            chunk,
+            lanes,
+            count,
+            donate_argnums=1,
+            compiler_options=self.compiler_options,
+        )
         return Chunk(compiled, self), time.perf_counter() - start
 
     def init(self, seeds: list[int]) -> Lanes:
         """Returns the states before the first iteration, on the devices."""
-        return self.on_lanes(_init, self.layout.to_devices(np.asarray(seeds, np.uint32)))
+        return self.on_lanes(
+            _init, self.layout.to_devices(np.asarray(seeds, np.uint32))
+        )
 
     def on_lanes(self, function: Callable[..., Any], *lanes: Lanes) -> Lanes:
         """Returns for every lane what a function of its experiment and of these arguments returns."""
@@ -65,7 +80,9 @@ class Program:
 
     def compiled(self, function: Callable[..., Any], *lanes: Lanes) -> Compiled:
         """Returns the compiled function of `experiments` and arguments like these, from a function of one lane."""
-        return self.layout.compile(function, (self.experiments, *lanes), compiler_options=self.compiler_options)
+        return self.layout.compile(
+            function, (self.experiments, *lanes), compiler_options=self.compiler_options
+        )
 
     def to_host(self, lanes: Lanes) -> PyTree:
         """Returns NumPy arrays [lane, ...]; of keys their raw data."""
@@ -73,7 +90,9 @@ class Program:
 
     def iteration(self, states: Lanes) -> int:
         """Returns how many iterations the states have behind them."""
-        return int(self.to_host(self.layout.part(states, lambda state: state.iteration))[0])
+        return int(
+            self.to_host(self.layout.part(states, lambda state: state.iteration))[0]
+        )
 
     def to_arrays(self, states: Lanes) -> dict[str, np.ndarray]:
         """Returns the states on the host, each leaf [lane, ...] under the path of its fields: "agent_state/params/0"."""
@@ -81,16 +100,25 @@ class Program:
 
     def from_arrays(self, arrays: dict[str, np.ndarray]) -> Lanes:
         """Returns the states on the devices, from what `to_arrays` made of them."""
-        return self.states(jax.tree.unflatten(jax.tree.structure(self._host_state()), list(arrays.values())))
+        return self.states(
+            jax.tree.unflatten(
+                jax.tree.structure(self._host_state()), list(arrays.values())
+            )
+        )
 
     def kinds(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         """Returns shapes and dtypes of what `to_arrays` returns."""
         lane = _by_path(self._host_state())
-        return {name: ((self.layout.num_lanes, *leaf.shape), np.dtype(leaf.dtype)) for name, leaf in lane.items()}
+        return {
+            name: ((self.layout.num_lanes, *leaf.shape), np.dtype(leaf.dtype))
+            for name, leaf in lane.items()
+        }
 
     def states(self, host: PyTree) -> Lanes:
         """Returns the states on the devices, from what `to_host` made of them."""
-        return _with_keys(self.layout.to_devices(host), self.layout.abstract(self._state))
+        return _with_keys(
+            self.layout.to_devices(host), self.layout.abstract(self._state)
+        )
 
     def _host_state(self) -> PyTree:
         return jax.eval_shape(_without_keys, self._state)
@@ -111,7 +139,9 @@ class Chunk:
         """
         after = self.compiled(self.program.experiments, states, jnp.int32(count))
         states = self.program.layout.part(after, lambda lane: lane[0])
-        metrics, snapshot = self.program.to_host(self.program.layout.part(after, lambda lane: lane[1:]))
+        metrics, snapshot = self.program.to_host(
+            self.program.layout.part(after, lambda lane: lane[1:])
+        )
         return states, jax.tree.map(lambda leaf: leaf[:, :count], metrics), snapshot
 
 
@@ -122,19 +152,27 @@ def _init(experiment: Experiment, seed: Array) -> RunState:
 def _chunk(
     length: int, experiment: Experiment, state: RunState, count: Int[Array, ""]
 ) -> tuple[RunState, Metrics, Snapshot]:
-    def iteration(i: Array, carry: tuple[RunState, Metrics]) -> tuple[RunState, Metrics]:
+    def iteration(
+        i: Array, carry: tuple[RunState, Metrics]
+    ) -> tuple[RunState, Metrics]:
         state, rows = carry
         state, metrics = experiment.step(state)
-        return state, jax.tree.map(lambda buffer, row: buffer.at[i].set(row), rows, metrics)
+        return state, jax.tree.map(
+            lambda buffer, row: buffer.at[i].set(row), rows, metrics
+        )
 
     shapes = jax.eval_shape(experiment.step, state)[1]
-    rows = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), shapes)
+    rows = jax.tree.map(
+        lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), shapes
+    )
     state, metrics = jax.lax.fori_loop(0, count, iteration, (state, rows))
     return state, metrics, _snapshot(experiment, state)
 
 
 def _snapshot(experiment: Experiment, state: RunState) -> Snapshot:
-    key = jax.random.fold_in(jax.random.fold_in(state.key, _EVALUATION_STREAM), state.iteration)
+    key = jax.random.fold_in(
+        jax.random.fold_in(state.key, _EVALUATION_STREAM), state.iteration
+    )
     key_evaluate, key_contexts = jax.random.split(key)
     return Snapshot(
         evaluation=experiment.evaluate(state, key_evaluate),
@@ -144,17 +182,26 @@ def _snapshot(experiment: Experiment, state: RunState) -> Snapshot:
 
 def _without_keys(tree: PyTree) -> PyTree:
     """Returns the tree with typed keys replaced by their raw data."""
-    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree)
+    return jax.tree.map(
+        lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree
+    )
 
 
 def _with_keys(tree: PyTree, like: PyTree) -> PyTree:
     """Returns the tree with raw data wrapped as typed keys where `like` has them."""
-    return jax.tree.map(lambda leaf, ref: jax.random.wrap_key_data(leaf) if _is_key(ref) else leaf, tree, like)
+    return jax.tree.map(
+        lambda leaf, ref: jax.random.wrap_key_data(leaf) if _is_key(ref) else leaf,
+        tree,
+        like,
+    )
 
 
 def _by_path(tree: Any) -> dict[str, Any]:
     leaves = jax.tree.leaves_with_path(tree)
-    return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="/"): leaf
+        for path, leaf in leaves
+    }
 
 
 def _is_key(leaf: PyTree) -> bool:

@@ -29,7 +29,10 @@ def record_of(config: RunConfig, command: str) -> RunRecord:
     target = _moments(resolved.teacher.aims_at)
     return RunRecord(
         **{part: spelled[part][part] for part in PARTS},
-        settings={part: {name: spelled[part][name] for name in spelled[part] if name != part} for part in PARTS},
+        settings={
+            part: {name: spelled[part][name] for name in spelled[part] if name != part}
+            for part in PARTS
+        },
         num_iterations=config.num_iterations,
         evaluate_every=config.evaluate_every,
         evaluation_episodes=config.evaluation_episodes,
@@ -78,7 +81,9 @@ def read_config(folder: Path, accept_changes: bool = False) -> RunConfig:
     try:
         return RunConfig.built(record.to_json()["config"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"{folder / CONFIG} is not a configuration of this version: {error}") from error
+        raise ValueError(
+            f"{folder / CONFIG} is not a configuration of this version: {error}"
+        ) from error
 
 
 def _moments(distribution: ContextDistribution) -> Moments:

@@ -30,7 +30,13 @@ class Interrupted(Exception):
     """Ctrl-C was pressed; the run is saved and can be resumed, or it has just finished."""
 
 
-def train(config: RunConfig, folder: str | Path, *, progress: bool = True, command: str = "spjax.train") -> Path:
+def train(
+    config: RunConfig,
+    folder: str | Path,
+    *,
+    progress: bool = True,
+    command: str = "spjax.train",
+) -> Path:
     """Trains every lane of a sweep and returns its run folder.
 
     Raises:
@@ -42,7 +48,11 @@ def train(config: RunConfig, folder: str | Path, *, progress: bool = True, comma
     config.check()
     layout.check_free(folder)
     program = Program.of(config.experiments())
-    with _claimed(folder), _shown(config, 0, progress) as bar, _first_interrupt() as interrupted:
+    with (
+        _claimed(folder),
+        _shown(config, 0, progress) as bar,
+        _first_interrupt() as interrupted,
+    ):
         writer = _Writer(folder, config)
         chunk = writer.compile(program, bar)
         write_config(folder, config, command)
@@ -51,7 +61,9 @@ def train(config: RunConfig, folder: str | Path, *, progress: bool = True, comma
     return folder
 
 
-def resume(folder: str | Path, *, progress: bool = True, accept_changes: bool = False) -> Path:
+def resume(
+    folder: str | Path, *, progress: bool = True, accept_changes: bool = False
+) -> Path:
     """Continues a run from its newest checkpoint; a finished run is left as it is.
 
     The resumed run ends with the same bits as an undisturbed one on the same kind of device.
@@ -73,7 +85,10 @@ def resume(folder: str | Path, *, progress: bool = True, accept_changes: bool = 
         with layout.locked(folder):
             writer = _Writer(folder, config)
             states = writer.restore(program)
-            with _shown(config, writer.iteration, progress) as bar, _first_interrupt() as interrupted:
+            with (
+                _shown(config, writer.iteration, progress) as bar,
+                _first_interrupt() as interrupted,
+            ):
                 chunk = writer.compile(program, bar)
                 if states is None:
                     states = writer.begin(chunk)
@@ -81,7 +96,9 @@ def resume(folder: str | Path, *, progress: bool = True, accept_changes: bool = 
     return folder
 
 
-def restore(folder: str | Path, accept_changes: bool = False) -> tuple[RunConfig, Program, Lanes]:
+def restore(
+    folder: str | Path, accept_changes: bool = False
+) -> tuple[RunConfig, Program, Lanes]:
     """Returns a run's configuration, its program and its newest state, on the devices.
 
     Raises:
@@ -93,7 +110,9 @@ def restore(folder: str | Path, accept_changes: bool = False) -> tuple[RunConfig
     state = _newest(Checkpoints(folder / layout.CHECKPOINTS), program)
     if state is None:
         if layout.is_finished(folder):
-            raise ValueError(f"{folder} is finished but has no checkpoints, which its policies would be in")
+            raise ValueError(
+                f"{folder} is finished but has no checkpoints, which its policies would be in"
+            )
         raise ValueError(f"{folder} has no checkpoint yet; resume it first")
     return config, program, state
 
@@ -117,9 +136,18 @@ def _shown(config: RunConfig, start: int, progress: bool) -> SweepProgress:
     return SweepProgress(config.num_iterations, start, Console(), progress)
 
 
-def _run(chunk: Chunk, writer: "_Writer", states: Lanes, bar: SweepProgress, interrupted: threading.Event) -> None:
+def _run(
+    chunk: Chunk,
+    writer: "_Writer",
+    states: Lanes,
+    bar: SweepProgress,
+    interrupted: threading.Event,
+) -> None:
     """Trains from these states to the end; the caller holds the folder."""
-    num_iterations, evaluate_every = writer.config.num_iterations, writer.config.evaluate_every
+    num_iterations, evaluate_every = (
+        writer.config.num_iterations,
+        writer.config.evaluate_every,
+    )
     while writer.iteration < num_iterations:
         length = min(evaluate_every, num_iterations - writer.iteration)
         states, metrics, snapshot = chunk(states, length)
@@ -127,9 +155,13 @@ def _run(chunk: Chunk, writer: "_Writer", states: Lanes, bar: SweepProgress, int
         writer.save(writer.iteration + length, chunk.program, states)
         bar.update(writer.iteration, metrics, snapshot)
         if interrupted.is_set() and writer.iteration < num_iterations:
-            raise Interrupted(f"stopped at iteration {writer.iteration}; continue with: spjax resume {writer.folder}")
+            raise Interrupted(
+                f"stopped at iteration {writer.iteration}; continue with: spjax resume {writer.folder}"
+            )
     writer.finish(chunk.program, states)
-    if interrupted.is_set():  # what comes after the run, such as the next one, should not start
+    if (
+        interrupted.is_set()
+    ):  # what comes after the run, such as the next one, should not start
         raise Interrupted(f"{writer.folder} is finished")
 
 
@@ -167,7 +199,9 @@ class _Writer:
         """
         states = _newest(self._checkpoints, program)
         if states is None and any((self.folder / "metrics").glob("*.parquet")):
-            raise ValueError(f"{self.folder} has no checkpoint that this spjax reads; train again in another folder")
+            raise ValueError(
+                f"{self.folder} has no checkpoint that this spjax reads; train again in another folder"
+            )
         self._resumed = states is not None
         self.iteration = -1 if states is None else program.iteration(states)
         layout.discard_after(self.folder, self.iteration)
@@ -177,8 +211,12 @@ class _Writer:
 
     def compile(self, program: Program, bar: SweepProgress) -> Chunk:
         """Returns the compiled iterations between two evaluations."""
-        bar.note(f"{count(len(self._lanes), 'run')} on {count(*program.layout.workers)}; compiling")
-        chunk, self._compile_seconds = program.compile(min(self.config.evaluate_every, self.config.num_iterations))
+        bar.note(
+            f"{count(len(self._lanes), 'run')} on {count(*program.layout.workers)}; compiling"
+        )
+        chunk, self._compile_seconds = program.compile(
+            min(self.config.evaluate_every, self.config.num_iterations)
+        )
         bar.note(f"compiled in {self._compile_seconds:.0f} s")
         return chunk
 
@@ -192,25 +230,36 @@ class _Writer:
 
     def chunk(self, iteration: int, metrics: Metrics, snapshot: Snapshot) -> None:
         count = metrics.frozen.shape[1]
-        numbers = np.tile(np.arange(iteration - count + 1, iteration + 1, dtype=np.int32), len(self._lanes))
+        numbers = np.tile(
+            np.arange(iteration - count + 1, iteration + 1, dtype=np.int32),
+            len(self._lanes),
+        )
         columns = {
             **layout.lane_columns(self._lanes, count),
             "iteration": numbers,
             **layout.tidy(metrics),
         }
         if metrics.environment_steps is None:
-            columns["environment_steps"] = numbers.astype(np.int64) * (self.config.steps_per_iteration or 0)
-        files.write_table(layout.part(self.folder, layout.METRICS, iteration), pa.table(columns))
+            columns["environment_steps"] = numbers.astype(np.int64) * (
+                self.config.steps_per_iteration or 0
+            )
+        files.write_table(
+            layout.part(self.folder, layout.METRICS, iteration), pa.table(columns)
+        )
         self.evaluation(iteration, snapshot)
 
     def evaluation(self, iteration: int, snapshot: Snapshot) -> None:
         columns = {
             **layout.lane_columns(self._lanes, 1),
             "iteration": np.full(len(self._lanes), iteration, np.int32),
-            **layout.tidy(jax.tree.map(lambda leaf: leaf[:, None], snapshot.evaluation)),
+            **layout.tidy(
+                jax.tree.map(lambda leaf: leaf[:, None], snapshot.evaluation)
+            ),
             "contexts": layout.column(np.asarray(snapshot.contexts)[:, None]),
         }
-        files.write_table(layout.part(self.folder, layout.EVALUATION, iteration), pa.table(columns))
+        files.write_table(
+            layout.part(self.folder, layout.EVALUATION, iteration), pa.table(columns)
+        )
 
     def save(self, iteration: int, program: Program, states: Lanes) -> None:
         self._checkpoints.save(iteration, program.to_arrays(states))
@@ -218,8 +267,13 @@ class _Writer:
 
     def finish(self, program: Program, states: Lanes) -> None:
         """Writes trajectories and the summary; a resumed run has no wall time of its own."""
-        files.write_table(self.folder / layout.TRAJECTORIES, trajectories(program, states, self._lanes))
-        frozen_at = program.to_host(program.layout.part(states, lambda state: state.frozen_at))
+        files.write_table(
+            self.folder / layout.TRAJECTORIES,
+            trajectories(program, states, self._lanes),
+        )
+        frozen_at = program.to_host(
+            program.layout.part(states, lambda state: state.frozen_at)
+        )
         frozen = [
             Frozen(lane, self._lanes[lane].seed, int(iteration))
             for lane, iteration in enumerate(frozen_at)
@@ -227,7 +281,9 @@ class _Writer:
         ]
         summary = Summary(
             finished=True,
-            wall_seconds=None if self._resumed else round(time.perf_counter() - self._start, 3),
+            wall_seconds=None
+            if self._resumed
+            else round(time.perf_counter() - self._start, 3),
             compile_seconds=round(self._compile_seconds, 3),
             frozen=tuple(frozen),
         )
@@ -246,7 +302,9 @@ def _first_interrupt() -> Iterator[threading.Event]:
         if event.is_set():
             raise KeyboardInterrupt
         event.set()
-        Console(stderr=True).print("stopping after this chunk; press Ctrl-C again to stop at once")
+        Console(stderr=True).print(
+            "stopping after this chunk; press Ctrl-C again to stop at once"
+        )
 
     previous = signal.signal(signal.SIGINT, handle)
     try:

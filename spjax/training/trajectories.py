@@ -18,7 +18,9 @@ def trajectories(program: Program, states: Lanes, lanes: list[Lane]) -> pa.Table
     """Returns a table with one row an episode: the path (x, y), context, success and discounted return."""
 
     def play(experiment: Experiment, state: RunState) -> tuple:
-        key_contexts, key_play = jax.random.split(jax.random.fold_in(state.key, _STREAM))
+        key_contexts, key_play = jax.random.split(
+            jax.random.fold_in(state.key, _STREAM)
+        )
         contexts = experiment.target_contexts(key_contexts, EPISODES_PER_LANE)
         return contexts, *experiment.play(state, key_play, contexts)
 
@@ -29,9 +31,15 @@ def trajectories(program: Program, states: Lanes, lanes: list[Lane]) -> pa.Table
     return pa.table(
         {
             **columns,
-            "episode": np.tile(np.arange(EPISODES_PER_LANE, dtype=np.int32), len(lanes)),
-            "x": pa.array([row[: n + 1, 0] for row, n in zip(rows, lengths, strict=True)]),
-            "y": pa.array([row[: n + 1, 1] for row, n in zip(rows, lengths, strict=True)]),
+            "episode": np.tile(
+                np.arange(EPISODES_PER_LANE, dtype=np.int32), len(lanes)
+            ),
+            "x": pa.array(
+                [row[: n + 1, 0] for row, n in zip(rows, lengths, strict=True)]
+            ),
+            "y": pa.array(
+                [row[: n + 1, 1] for row, n in zip(rows, lengths, strict=True)]
+            ),
             "context": pa.array(list(contexts.reshape(len(lengths), -1))),
             "success": outcome.success.reshape(-1),
             "discounted_return": outcome.discounted_return.reshape(-1),

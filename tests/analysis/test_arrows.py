@@ -22,15 +22,26 @@ def test_analysis_works_from_run_folders_alone() -> None:
     assert not {
         module
         for module in ours
-        if not module.startswith(("spjax.analysis", "spjax.runs", "spjax.catalogue", "spjax.settings"))
+        if not module.startswith(
+            ("spjax.analysis", "spjax.runs", "spjax.catalogue", "spjax.settings")
+        )
     }
 
 
 def test_run_folders_are_read_without_jax_scipy_and_matplotlib() -> None:
-    heavy = ["jax", "scipy", "matplotlib", "spjax.training", "spjax.envs", "spjax.agents"]
-    rooms = (
-        "from spjax.runs import files, folder, pool, provenance, read, results, schema; import spjax.analysis.records"
+    heavy = [
+        "jax",
+        "scipy",
+        "matplotlib",
+        "spjax.training",
+        "spjax.envs",
+        "spjax.agents",
+    ]
+    rooms = "from spjax.runs import files, folder, pool, provenance, read, results, schema; import spjax.analysis.records"
+    script = (
+        f"import sys; {rooms}; print([name for name in {heavy} if name in sys.modules])"
     )
-    script = f"import sys; {rooms}; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True
+    )
     assert (done.stdout.strip(), done.stderr) == ("[]", "")

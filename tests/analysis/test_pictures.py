@@ -13,7 +13,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spjax.analysis import statistics
-from spjax.analysis.curves import Series, alpha_curve, draw_band, kl_to_target_curve, learning_curve
+from spjax.analysis.curves import (
+    Series,
+    alpha_curve,
+    draw_band,
+    kl_to_target_curve,
+    learning_curve,
+)
 from spjax.analysis.pictures import Contexts, plot_run
 from spjax.analysis.snapshots import context_snapshots, trajectory_picture
 from spjax.analysis.text import settings_label
@@ -44,9 +50,20 @@ def size(png: Path) -> tuple[int, int]:
 def test_a_run_folder_becomes_pictures_that_fit_a_readme(make_run: MakeRun) -> None:
     folder = make_run(num_iterations=100)
     files = plot_run(folder)
-    names = ["learning_curve", "success_rate", "kl_to_target", "alpha", "contexts", "trajectories"]
-    assert [file.relative_to(folder).as_posix() for file in files] == [f"pictures/{name}.png" for name in names]
-    assert sorted(file.name for file in (folder / "pictures").iterdir()) == sorted(file.name for file in files)
+    names = [
+        "learning_curve",
+        "success_rate",
+        "kl_to_target",
+        "alpha",
+        "contexts",
+        "trajectories",
+    ]
+    assert [file.relative_to(folder).as_posix() for file in files] == [
+        f"pictures/{name}.png" for name in names
+    ]
+    assert sorted(file.name for file in (folder / "pictures").iterdir()) == sorted(
+        file.name for file in files
+    )
     for file in files:
         width, height = size(file)
         assert 900 <= width <= 1700
@@ -55,13 +72,21 @@ def test_a_run_folder_becomes_pictures_that_fit_a_readme(make_run: MakeRun) -> N
 
 def test_what_was_not_recorded_is_not_drawn(make_run: MakeRun) -> None:
     files = plot_run(make_run(teacher="default", schedule=None, finished=False))
-    assert [file.stem for file in files] == ["learning_curve", "success_rate", "contexts"]
+    assert [file.stem for file in files] == [
+        "learning_curve",
+        "success_rate",
+        "contexts",
+    ]
 
 
-def test_a_swept_run_has_snapshots_and_trajectories_for_each_value(make_run: MakeRun) -> None:
+def test_a_swept_run_has_snapshots_and_trajectories_for_each_value(
+    make_run: MakeRun,
+) -> None:
     stems = [file.stem for file in plot_run(make_run(swept=SWEPT))][4:]
     values = [f"teacher.schedule.zeta-{value}" for value in (0.8, 1.6)]
-    assert stems == [f"{name}-{value}" for name in ("contexts", "trajectories") for value in values]
+    assert stems == [
+        f"{name}-{value}" for name in ("contexts", "trajectories") for value in values
+    ]
 
 
 MINE = """
@@ -93,45 +118,77 @@ def plot(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def test_a_picture_in_a_users_file_is_drawn_with_the_others(make_run: MakeRun, tmp_path: Path) -> None:
+def test_a_picture_in_a_users_file_is_drawn_with_the_others(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
     folder, mine = make_run(), tmp_path / "mine.py"
     mine.write_text(MINE)
     done = plot(folder, "--use", mine)
-    drawn = [Path(line.removeprefix("picture: ")).name for line in done.stdout.splitlines()]
-    ours = ["learning_curve", "success_rate", "kl_to_target", "alpha", "contexts", "trajectories"]
-    assert (drawn, done.stderr) == ([f"{name}.png" for name in (*ours, "last_return")], "")
-    assert sorted(file.name for file in (folder / "pictures").iterdir()) == sorted(drawn)
+    drawn = [
+        Path(line.removeprefix("picture: ")).name for line in done.stdout.splitlines()
+    ]
+    ours = [
+        "learning_curve",
+        "success_rate",
+        "kl_to_target",
+        "alpha",
+        "contexts",
+        "trajectories",
+    ]
+    assert (drawn, done.stderr) == (
+        [f"{name}.png" for name in (*ours, "last_return")],
+        "",
+    )
+    assert sorted(file.name for file in (folder / "pictures").iterdir()) == sorted(
+        drawn
+    )
 
 
 def test_pictures_are_drawn_by_name(make_run: MakeRun, tmp_path: Path) -> None:
     folder, mine = make_run(), tmp_path / "mine.py"
     mine.write_text(MINE)
     done = plot(folder, "--only", "last-return", "contexts", "--use", mine)
-    assert [file.name for file in sorted((folder / "pictures").iterdir())] == ["contexts.png", "last_return.png"]
+    assert [file.name for file in sorted((folder / "pictures").iterdir())] == [
+        "contexts.png",
+        "last_return.png",
+    ]
     assert done.returncode == 0
     done = plot(folder, "--only", "context")
     assert done.returncode == 2
     assert done.stderr == "spjax: unknown picture 'context'; did you mean 'contexts'?\n"
-    with pytest.raises(ValueError, match="unknown picture 'last-return'"):  # of another process
+    with pytest.raises(
+        ValueError, match="unknown picture 'last-return'"
+    ):  # of another process
         plot_run(folder, ["last-return"])
 
 
 def test_a_run_is_drawn_as_a_user_asks_for_it(make_run: MakeRun) -> None:
-    assert [file.stem for file in plot_run(make_run(), ["success-rate"])] == ["success_rate"]
+    assert [file.stem for file in plot_run(make_run(), ["success-rate"])] == [
+        "success_rate"
+    ]
 
 
-def test_a_picture_apart_sees_the_lanes_of_its_value_alone(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_apart_sees_the_lanes_of_its_value_alone(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[Run] = []
     monkeypatch.setattr(Contexts, "draw", lambda self, run: seen.append(run))
     run = load_run(make_run(swept=SWEPT, seeds=(3, 7), frozen=(2,)))
     assert "contexts" not in "".join(file.stem for file in plot_run(run.path))
     first, second = seen
     assert [lane.seed for lane in second.config.lanes] == [3, 7]
-    assert {lane.settings["teacher.schedule.zeta"] for lane in second.config.lanes} == {1.6}
-    assert (first.num_frozen(first.groups()[0]), second.num_frozen(second.groups()[0])) == (0, 1)
+    assert {lane.settings["teacher.schedule.zeta"] for lane in second.config.lanes} == {
+        1.6
+    }
+    assert (
+        first.num_frozen(first.groups()[0]),
+        second.num_frozen(second.groups()[0]),
+    ) == (0, 1)
     for read in ("evaluation_curves", "metric_curves"):
         whole = getattr(run, read)("discounted_return", run.groups()[1]).values
-        np.testing.assert_array_equal(getattr(second, read)("discounted_return", second.groups()[0]).values, whole)
+        np.testing.assert_array_equal(
+            getattr(second, read)("discounted_return", second.groups()[0]).values, whole
+        )
     assert second.trajectories is not None
     assert set(second.trajectories["lane"].to_pylist()) == {0, 1}
 
@@ -145,10 +202,16 @@ def test_the_learning_curve_is_the_mean_with_two_standard_errors_and_the_publish
     recorded = run.evaluation_curves("discounted_return", run.groups()[0])
     band = statistics.two_standard_errors(recorded.values)
     (curve,) = curves(axes, 1)
-    np.testing.assert_allclose(curve, np.stack([recorded.iterations, band.middle], axis=1))
+    np.testing.assert_allclose(
+        curve, np.stack([recorded.iterations, band.middle], axis=1)
+    )
     outline = axes.collections[0].get_paths()[0].vertices[:, 1]
-    assert (outline.min(), outline.max()) == pytest.approx((band.low.min(), band.high.max()))
-    dashed = [line.get_ydata() for line in axes.lines if list(line.get_xdata()) == [0, 1]]
+    assert (outline.min(), outline.max()) == pytest.approx(
+        (band.low.min(), band.high.max())
+    )
+    dashed = [
+        line.get_ydata() for line in axes.lines if list(line.get_xdata()) == [0, 1]
+    ]
     np.testing.assert_allclose(dashed, [[8.45, 8.45]])
     assert legend(figure) == ["self-paced", "Someone (2021), after 400: 8.45 ± 0.42"]
     assert axes.get_xlabel() == "iterations of 2,048 environment steps"
@@ -156,9 +219,18 @@ def test_the_learning_curve_is_the_mean_with_two_standard_errors_and_the_publish
 
 
 @pytest.mark.parametrize(("length", "drawn"), [(400, [400.0]), (20, []), (500, [])])
-def test_the_published_value_is_marked_at_the_end_of_a_run_of_its_length(make_run: MakeRun, length, drawn) -> None:
+def test_the_published_value_is_marked_at_the_end_of_a_run_of_its_length(
+    make_run: MakeRun, length, drawn
+) -> None:
     figure = learning_curve(
-        [load_run(make_run(num_iterations=length, evaluate_every=length, reference=REFERENCE))], ["self-paced"]
+        [
+            load_run(
+                make_run(
+                    num_iterations=length, evaluate_every=length, reference=REFERENCE
+                )
+            )
+        ],
+        ["self-paced"],
     )
     diamonds = [line for line in figure.axes[0].lines if line.get_marker() == "D"]
     assert [float(line.get_xdata()[0]) for line in diamonds] == drawn
@@ -167,26 +239,48 @@ def test_the_published_value_is_marked_at_the_end_of_a_run_of_its_length(make_ru
 
 def test_a_single_point_shows(make_run: MakeRun) -> None:
     run = load_run(make_run())
-    axes, series = Figure().add_subplot(), Series(run, run.groups()[0], "curve", "black", "solid")
-    for values, marker in ((np.array([np.nan, 3.0, np.nan]), "o"), (np.array([1.0, 2.0, np.nan]), "None")):
-        assert draw_band(axes, series, np.arange(3), statistics.Band(values, values, values)).get_marker() == marker
+    axes, series = (
+        Figure().add_subplot(),
+        Series(run, run.groups()[0], "curve", "black", "solid"),
+    )
+    for values, marker in (
+        (np.array([np.nan, 3.0, np.nan]), "o"),
+        (np.array([1.0, 2.0, np.nan]), "None"),
+    ):
+        assert (
+            draw_band(
+                axes, series, np.arange(3), statistics.Band(values, values, values)
+            ).get_marker()
+            == marker
+        )
 
 
 def test_the_quantile_band_shows_the_median(make_run: MakeRun) -> None:
     run = load_run(make_run())
     axes = learning_curve([run], ["self-paced"], spread="quantiles").axes[0]
     recorded = run.evaluation_curves("discounted_return", run.groups()[0])
-    np.testing.assert_allclose(curves(axes, 1)[0][:, 1], np.median(recorded.values, axis=0))
+    np.testing.assert_allclose(
+        curves(axes, 1)[0][:, 1], np.median(recorded.values, axis=0)
+    )
 
 
-def test_a_swept_run_has_one_curve_a_value_and_no_published_line(make_run: MakeRun) -> None:
-    figure = learning_curve([load_run(make_run(swept=SWEPT, reference=REFERENCE))], ["self-paced"])
+def test_a_swept_run_has_one_curve_a_value_and_no_published_line(
+    make_run: MakeRun,
+) -> None:
+    figure = learning_curve(
+        [load_run(make_run(swept=SWEPT, reference=REFERENCE))], ["self-paced"]
+    )
     curves(figure.axes[0], 2)
     assert legend(figure) == ["$\\zeta$ = 0.8", "$\\zeta$ = 1.6"]
 
 
-def test_runs_side_by_side_keep_their_labels_and_say_what_froze(make_run: MakeRun) -> None:
-    runs = [load_run(make_run(frozen=(1,), reference=REFERENCE)), load_run(make_run(teacher="default", schedule=None))]
+def test_runs_side_by_side_keep_their_labels_and_say_what_froze(
+    make_run: MakeRun,
+) -> None:
+    runs = [
+        load_run(make_run(frozen=(1,), reference=REFERENCE)),
+        load_run(make_run(teacher="default", schedule=None)),
+    ]
     figure = learning_curve(runs, ["curriculum", "none"])
     assert legend(figure) == [
         "curriculum, 1 of 4 frozen",
@@ -205,9 +299,14 @@ def test_every_run_needs_a_label(make_run: MakeRun) -> None:
 def test_kl_to_the_target_is_drawn_on_a_logarithmic_axis(make_run: MakeRun) -> None:
     run = load_run(make_run())
     axes = kl_to_target_curve([run], ["self-paced"]).axes[0]
-    assert (axes.get_yscale(), axes.get_ylabel()) == ("log", "KL to the target distribution [nats]")
+    assert (axes.get_yscale(), axes.get_ylabel()) == (
+        "log",
+        "KL to the target distribution [nats]",
+    )
     recorded = run.metric_curves("teacher.kl_to_target", run.groups()[0])
-    np.testing.assert_allclose(curves(axes, 1)[0][:, 1], np.median(recorded.values, axis=0))
+    np.testing.assert_allclose(
+        curves(axes, 1)[0][:, 1], np.median(recorded.values, axis=0)
+    )
 
 
 def test_alpha_shows_its_zeros_and_spreads_its_powers_of_ten(make_run: MakeRun) -> None:
@@ -215,19 +314,31 @@ def test_alpha_shows_its_zeros_and_spreads_its_powers_of_ten(make_run: MakeRun) 
     axes = alpha_curve([run], ["self-paced"]).axes[0]
     alpha = curves(axes, 1)[0][:, 1]
     assert (alpha[:10] == 0).all()
-    low, first, last = axes.transData.transform([(1, 0.0), (1, alpha[10]), (1, alpha[-1])])[:, 1]
+    low, first, last = axes.transData.transform(
+        [(1, 0.0), (1, alpha[10]), (1, alpha[-1])]
+    )[:, 1]
     assert low < first < last
     assert first - low > 10  # pixels: the first positive value is told apart from zero
 
 
-def test_context_snapshots_have_a_column_an_iteration_and_a_row_a_dimension(make_run: MakeRun) -> None:
+def test_context_snapshots_have_a_column_an_iteration_and_a_row_a_dimension(
+    make_run: MakeRun,
+) -> None:
     run = load_run(make_run(num_iterations=70, seeds=(5, 11, 16, 20, 21, 22)))
     figure = context_snapshots(run, (0, 20, 30, 50, 65, 120))
     panels = np.reshape(figure.axes, (2, 5))
-    assert [axes.get_title() for axes in panels[0]] == [f"iteration {k}" for k in (0, 20, 30, 50, 65)]
-    assert [axes.get_ylabel() for axes in panels[:, 0]] == ["gate width [m]", "friction [1/s]"]
+    assert [axes.get_title() for axes in panels[0]] == [
+        f"iteration {k}" for k in (0, 20, 30, 50, 65)
+    ]
+    assert [axes.get_ylabel() for axes in panels[:, 0]] == [
+        "gate width [m]",
+        "friction [1/s]",
+    ]
     assert legend(figure) == ["seed 5", "seed 16", "seed 20", "seed 22", "target"]
-    rows = {(row["lane"], row["iteration"]): row["contexts"] for row in run.evaluation.to_pylist()}
+    rows = {
+        (row["lane"], row["iteration"]): row["contexts"]
+        for row in run.evaluation.to_pylist()
+    }
     drawn = panels[1, 2].collections[-1].get_offsets()
     np.testing.assert_allclose(drawn, np.reshape(rows[5, 30], (20, 3))[:, [0, 2]])
     for axes, target in zip(panels[:, 0], ([2.5, 0.5], [2.5, 0.0]), strict=True):
@@ -237,10 +348,14 @@ def test_context_snapshots_have_a_column_an_iteration_and_a_row_a_dimension(make
 def test_short_runs_show_what_they_have(make_run: MakeRun) -> None:
     run = load_run(make_run(num_iterations=15, dim=2))
     figure = context_snapshots(run)
-    assert [axes.get_title() for axes in figure.axes] == [f"iteration {k}" for k in (0, 5, 10, 15)]
+    assert [axes.get_title() for axes in figure.axes] == [
+        f"iteration {k}" for k in (0, 5, 10, 15)
+    ]
 
 
-def test_trajectories_show_walls_start_goal_and_every_failure(make_run: MakeRun) -> None:
+def test_trajectories_show_walls_start_goal_and_every_failure(
+    make_run: MakeRun,
+) -> None:
     run = load_run(make_run())
     figure = trajectory_picture(run)
     assert run.trajectories is not None
@@ -248,10 +363,19 @@ def test_trajectories_show_walls_start_goal_and_every_failure(make_run: MakeRun)
     successes = run.trajectories.num_rows - len(failures)
     assert 0 < len(failures) < successes
     lines = figure.axes[0].lines
-    assert [line.get_xydata().tolist() for line in lines[:2]] == [[[-4, 0], [2.25, 0]], [[2.75, 0], [4, 0]]]
-    crosses = [line.get_xydata()[0].tolist() for line in lines if line.get_marker() == "x"]
+    assert [line.get_xydata().tolist() for line in lines[:2]] == [
+        [[-4, 0], [2.25, 0]],
+        [[2.75, 0], [4, 0]],
+    ]
+    crosses = [
+        line.get_xydata()[0].tolist() for line in lines if line.get_marker() == "x"
+    ]
     assert crosses == [[row["x"][-1], row["y"][-1]] for row in failures]
-    marked = [line.get_xydata()[0].tolist() for line in lines if line.get_marker() in ("o", "*")]
+    marked = [
+        line.get_xydata()[0].tolist()
+        for line in lines
+        if line.get_marker() in ("o", "*")
+    ]
     assert marked == [[0.0, 3.0], [0.0, -3.0]]
     ended = f"failure, × where it ended: {len(failures)}"
     assert legend(figure) == [f"success: {successes}", ended, "wall", "start", "goal"]
@@ -269,9 +393,14 @@ def test_a_task_names_its_plane_and_scenery_and_only_a_start_that_all_episodes_s
     paths = run.trajectories["x"].to_pylist()
     paths[0] = [value + 1.0 for value in paths[0]]
     column = run.trajectories.schema.get_field_index("x")
-    run = dataclasses.replace(run, trajectories=run.trajectories.set_column(column, "x", pa.array(paths)))
+    run = dataclasses.replace(
+        run, trajectories=run.trajectories.set_column(column, "x", pa.array(paths))
+    )
     figure = trajectory_picture(run)
-    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("x [m]", "z [m]")
+    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == (
+        "x [m]",
+        "z [m]",
+    )
     assert legend(figure)[2:] == ["ground"]
 
 
@@ -282,7 +411,9 @@ def test_trajectories_of_a_run_that_goes_on_are_refused(make_run: MakeRun) -> No
 
 
 @pytest.mark.parametrize("part", ["teacher", "teacher.schedule", "agent"])
-def test_swept_settings_have_their_symbols_whatever_part_they_belong_to(part: str) -> None:
+def test_swept_settings_have_their_symbols_whatever_part_they_belong_to(
+    part: str,
+) -> None:
     names = ("zeta", "offset", "performance_bound", "max_kl", "std_floor")
     symbols = ["$\\zeta$", "$K_\\alpha$", "$V_{LB}$", "$\\epsilon$", "$\\sigma_{LB}$"]
     label = settings_label({f"{part}.{name}": 2 for name in names})

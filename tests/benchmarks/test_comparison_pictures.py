@@ -6,7 +6,12 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from benchmarks.paper.pictures.curricula import CURRICULA, Curriculum, curriculum_curves, curriculum_of
+from benchmarks.paper.pictures.curricula import (
+    CURRICULA,
+    Curriculum,
+    curriculum_curves,
+    curriculum_of,
+)
 from benchmarks.paper.pictures.rollouts import rollout_grid
 from benchmarks.paper.pictures.trade_off import trade_off_figure
 from spjax.analysis import statistics
@@ -21,8 +26,13 @@ SPDL, DEFAULT = CURRICULA[0], CURRICULA[5]
 
 def test_a_run_is_known_by_teacher_and_schedule(make_run: MakeRun) -> None:
     assert curriculum_of(load_run(make_run()).config) is SPDL
-    assert curriculum_of(load_run(make_run(teacher="default", schedule=None)).config) is DEFAULT
-    with pytest.raises(ValueError, match=r"^'bandit' is none of SPDL \(ζ\), SPDL \(V_LB\), "):
+    assert (
+        curriculum_of(load_run(make_run(teacher="default", schedule=None)).config)
+        is DEFAULT
+    )
+    with pytest.raises(
+        ValueError, match=r"^'bandit' is none of SPDL \(ζ\), SPDL \(V_LB\), "
+    ):
         curriculum_of(load_run(make_run(teacher="bandit", schedule=None)).config)
 
 
@@ -31,26 +41,44 @@ def test_every_curriculum_has_a_look_of_its_own() -> None:
 
 
 def test_curves_of_a_curriculum_look_the_same_in_every_panel(make_run: MakeRun) -> None:
-    spdl, default = load_run(make_run()), load_run(make_run(teacher="default", schedule=None))
+    spdl, default = (
+        load_run(make_run()),
+        load_run(make_run(teacher="default", schedule=None)),
+    )
     flat = load_run(make_run(dim=2))
     figure = curriculum_curves({"3-D": [default, spdl], "2-D": [flat]})
     left, right = figure.axes
     assert [axes.get_title(loc="left") for axes in (left, right)] == ["3-D", "2-D"]
-    color = {line.get_label(): line.get_color() for line in left.lines if len(line.get_xdata()) > 2}
-    assert [color[name] for name in ("Default", "SPDL (ζ)")] == [DEFAULT.look[0], SPDL.look[0]]
+    color = {
+        line.get_label(): line.get_color()
+        for line in left.lines
+        if len(line.get_xdata()) > 2
+    }
+    assert [color[name] for name in ("Default", "SPDL (ζ)")] == [
+        DEFAULT.look[0],
+        SPDL.look[0],
+    ]
     assert right.lines[0].get_color() == SPDL.look[0]
     recorded = flat.evaluation_curves("discounted_return", flat.groups()[0])
-    np.testing.assert_allclose(right.lines[0].get_ydata(), statistics.mean(recorded.values))
+    np.testing.assert_allclose(
+        right.lines[0].get_ydata(), statistics.mean(recorded.values)
+    )
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == ["SPDL (ζ)", "Default", "the paper's final return"]
 
 
-def test_returns_below_zero_are_in_the_picture_and_zero_always_is(make_run: MakeRun) -> None:
+def test_returns_below_zero_are_in_the_picture_and_zero_always_is(
+    make_run: MakeRun,
+) -> None:
     run = load_run(make_run())
     place = run.evaluation.column_names.index("discounted_return")
     lower = pc.subtract(run.evaluation["discounted_return"], 20.0)
-    below = dataclasses.replace(run, evaluation=run.evaluation.set_column(place, "discounted_return", lower))
-    lowest = statistics.two_standard_errors(below.evaluation_curves("discounted_return", below.groups()[0]).values).low
+    below = dataclasses.replace(
+        run, evaluation=run.evaluation.set_column(place, "discounted_return", lower)
+    )
+    lowest = statistics.two_standard_errors(
+        below.evaluation_curves("discounted_return", below.groups()[0]).values
+    ).low
     (axes,) = curriculum_curves({"3-D": [run]}).axes
     assert axes.get_ylim()[0] == 0
     for axes in curriculum_curves({"3-D": [run], "again": [below]}).axes:
@@ -58,12 +86,19 @@ def test_returns_below_zero_are_in_the_picture_and_zero_always_is(make_run: Make
 
 
 def test_dashed_lines_are_the_final_returns_in_print(make_run: MakeRun) -> None:
-    runs = [load_run(make_run(reference=REFERENCE)), load_run(make_run(teacher="random", schedule=None))]
+    runs = [
+        load_run(make_run(reference=REFERENCE)),
+        load_run(make_run(teacher="random", schedule=None)),
+    ]
     axes = curriculum_curves({"3-D": runs}).axes[0]
-    assert [list(line.get_ydata()) for line in axes.lines if len(line.get_xdata()) == 2] == [[8.45, 8.45]]
+    assert [
+        list(line.get_ydata()) for line in axes.lines if len(line.get_xdata()) == 2
+    ] == [[8.45, 8.45]]
 
 
-def test_the_grid_of_rollouts_has_one_path_a_seed_and_counts_those_at_the_goal(make_run: MakeRun) -> None:
+def test_the_grid_of_rollouts_has_one_path_a_seed_and_counts_those_at_the_goal(
+    make_run: MakeRun,
+) -> None:
     run = load_run(make_run(seeds=(1, 2, 3, 4, 5, 6)))
     assert run.trajectories is not None
     first = [row for row in run.trajectories.to_pylist() if row["episode"] == 0]
@@ -73,13 +108,22 @@ def test_the_grid_of_rollouts_has_one_path_a_seed_and_counts_those_at_the_goal(m
     assert [top.get_title(), untrained.get_title()] == ["SPDL (ζ)", "Default"]
     assert [top.get_ylabel(), panel.get_ylabel()] == ["TRPO", "PPO"]
     paths = [line.get_xydata() for line in panel.lines if len(line.get_xdata()) > 2]
-    assert sorted(path[-1].tolist() for path in paths) == sorted([row["x"][-1], row["y"][-1]] for row in first)
+    assert sorted(path[-1].tolist() for path in paths) == sorted(
+        [row["x"][-1], row["y"][-1]] for row in first
+    )
     assert [text.get_text() for text in panel.texts] == [f"{reached} of 6"]
     assert [text.get_text() for text in untrained.texts] == ["not trained"]
 
 
-def swept(name: str, value: float, metric: str, values: list[float], never: int | None = None) -> Record:
-    method = {"experiment": "trade-off", "env": "point-mass-3d", "agent": "trpo", "teacher": "self-paced"}
+def swept(
+    name: str, value: float, metric: str, values: list[float], never: int | None = None
+) -> Record:
+    method = {
+        "experiment": "trade-off",
+        "env": "point-mass-3d",
+        "agent": "trpo",
+        "teacher": "self-paced",
+    }
     threshold = 5.0 if metric == "iterations_to_threshold" else None
     return record(
         **method,
@@ -96,11 +140,18 @@ def test_the_trade_off_shows_returns_on_the_left_and_iterations_on_the_right() -
     zeta = [
         swept("teacher.schedule.zeta", 0.4, "discounted_return", [6.0, 8.0]),
         swept("teacher.schedule.zeta", 1.6, "discounted_return", [2.0, 3.0]),
-        swept("teacher.schedule.zeta", 0.4, "iterations_to_threshold", [100.0, 140.0], 0),
-        swept("teacher.schedule.zeta", 1.6, "iterations_to_threshold", [400.0, 60.0], 1),
+        swept(
+            "teacher.schedule.zeta", 0.4, "iterations_to_threshold", [100.0, 140.0], 0
+        ),
+        swept(
+            "teacher.schedule.zeta", 1.6, "iterations_to_threshold", [400.0, 60.0], 1
+        ),
     ]
     figure = trade_off_figure(
-        {"teacher.schedule.zeta": zeta, "teacher.schedule.offset": [_renamed(entry) for entry in zeta]}
+        {
+            "teacher.schedule.zeta": zeta,
+            "teacher.schedule.offset": [_renamed(entry) for entry in zeta],
+        }
     )
     left, other, right, _ = figure.axes
     assert [left.get_xlabel(), other.get_xlabel()] == ["$\\zeta$", "$K_\\alpha$"]
@@ -108,7 +159,9 @@ def test_the_trade_off_shows_returns_on_the_left_and_iterations_on_the_right() -
     assert left.lines[0].get_xydata().tolist() == [[0.4, 7.0], [1.6, 2.5]]
     assert right.lines[0].get_xydata().tolist() == [[0.4, 120.0], [1.6, 230.0]]
     bars = [segment[:, 1].tolist() for segment in left.collections[0].get_segments()]
-    np.testing.assert_allclose(bars, [[7 - 2**-0.5, 7 + 2**-0.5], [2.5 - 0.125**0.5, 2.5 + 0.125**0.5]])
+    np.testing.assert_allclose(
+        bars, [[7 - 2**-0.5, 7 + 2**-0.5], [2.5 - 0.125**0.5, 2.5 + 0.125**0.5]]
+    )
     assert [text.get_text() for text in right.texts] == ["1"]
     assert right.get_ylabel() == "iterations to a return of 5"
 
@@ -127,10 +180,18 @@ def test_a_swept_zero_has_a_place_of_its_own() -> None:
 
 
 def _renamed(entry: Record) -> Record:
-    settings = {name.replace("zeta", "offset"): value for name, value in entry["settings"].items()}
+    settings = {
+        name.replace("zeta", "offset"): value
+        for name, value in entry["settings"].items()
+    }
     return Record(**{**entry, "settings": settings})
 
 
 def test_a_curriculum_outside_the_paper_says_so() -> None:
-    assert [curriculum.label for curriculum in CURRICULA if not curriculum.in_paper] == ["SPGL"]
-    assert Curriculum("self-paced", "bound", "SPDL (V_LB)").mathematical_label == "SPDL ($V_{LB}$)"
+    assert [
+        curriculum.label for curriculum in CURRICULA if not curriculum.in_paper
+    ] == ["SPGL"]
+    assert (
+        Curriculum("self-paced", "bound", "SPDL (V_LB)").mathematical_label
+        == "SPDL ($V_{LB}$)"
+    )

@@ -26,11 +26,15 @@ def test_a_whole_run_counts_as_it_was_measured(timing: PeerTiming) -> None:
     assert (timing.seconds(4), timing.seconds_of_agent(4)) == (12.0, 8.0)
 
 
-def test_a_shorter_run_is_scaled_by_its_mean_seconds_an_iteration(timing: PeerTiming) -> None:
+def test_a_shorter_run_is_scaled_by_its_mean_seconds_an_iteration(
+    timing: PeerTiming,
+) -> None:
     assert (timing.seconds(400), timing.seconds_of_agent(400)) == (1200.0, 800.0)
 
 
-def test_the_report_has_a_line_for_each_iteration_and_the_sums(timing: PeerTiming) -> None:
+def test_the_report_has_a_line_for_each_iteration_and_the_sums(
+    timing: PeerTiming,
+) -> None:
     lines = timing.report("Stable-Baselines3 SAC").splitlines()
     assert lines[0] == "seed 7, Stable-Baselines3 SAC on one thread"
     assert lines[4].split() == ["2", "1.500", "1.000", "1.50"]
@@ -47,4 +51,6 @@ def test_an_extrapolated_metric_says_from_how_many_iterations() -> None:
 
 def test_metrics_of_whole_runs_are_named_as_in_the_committed_records() -> None:
     committed = {entry["metric"] for entry in read_records(RECORDS)}
-    assert set(metric_names(peer_iterations=400, iterations=400)) == committed - {"spjax: wall seconds a seed"}
+    assert set(metric_names(peer_iterations=400, iterations=400)) == committed - {
+        "spjax: wall seconds a seed"
+    }

@@ -24,7 +24,12 @@ def learn(state, batch):
     joint = TEACHER.problem(state.teacher_state)
     learned, _, fit = LEARNER.learn(state.agent_state, batch, joint)
     contexts = dataclasses.replace(state.teacher_state, distribution=fit.distribution)
-    return dataclasses.replace(state, agent_state=learned, teacher_state=contexts, iteration=state.iteration + 1)
+    return dataclasses.replace(
+        state,
+        agent_state=learned,
+        teacher_state=contexts,
+        iteration=state.iteration + 1,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +46,9 @@ def trained():
 
 
 def weights_by_scipy(rewards, features, log_ratios, alpha):
-    problem = DualProblem(rewards, features, log_ratios, None, alpha, peer.MAX_KL, peer.RIDGE)
+    problem = DualProblem(
+        rewards, features, log_ratios, None, alpha, peer.MAX_KL, peer.RIDGE
+    )
     return peer.Dual(*problem.weights(minimise_by_scipy(problem).exact), evaluations=0)
 
 
@@ -62,18 +69,24 @@ def updates(state, solve):
 def difference(name, old, ours, theirs):
     """Relative to the change that the update made."""
     step = getattr(theirs, name) - getattr(old, name)
-    return np.abs(getattr(ours, name) - getattr(theirs, name)).max() / np.abs(step).max()
+    return (
+        np.abs(getattr(ours, name) - getattr(theirs, name)).max() / np.abs(step).max()
+    )
 
 
 @pytest.mark.parametrize("iteration", [40, 160])
-def test_with_the_dual_minimised_to_the_end_the_peer_makes_the_same_update_as_ours(trained, iteration):
+def test_with_the_dual_minimised_to_the_end_the_peer_makes_the_same_update_as_ours(
+    trained, iteration
+):
     states = updates(trained[iteration], weights_by_scipy)
     for name in ("gain", "covariance", "context_mean", "context_covariance"):
         assert difference(name, *states) < 1e-3
 
 
 @pytest.mark.parametrize("iteration", [40, 160])
-def test_with_the_published_solver_settings_the_peer_makes_nearly_the_same_update_of_the_policy(trained, iteration):
+def test_with_the_published_solver_settings_the_peer_makes_nearly_the_same_update_of_the_policy(
+    trained, iteration
+):
     # L-BFGS-B stops short of the minimum, by more in the context weights while alpha is 0
     states = updates(trained[iteration], peer.solve_dual)
     for name in ("gain", "covariance"):
@@ -86,14 +99,24 @@ def test_the_peer_has_the_rollouts_and_features_of_the_gate(trained):
     rollouts = peer.collect(state, generator)
     features = LEARNER.value_features(jnp.asarray(rollouts.contexts, jnp.float32))
     np.testing.assert_allclose(rollouts.features, features, atol=2e-6)
-    repeated = [peer.rollout(generator, rollouts.thetas, rollouts.contexts) for _ in range(20)]
-    thetas, contexts = (jnp.asarray(part, jnp.float32) for part in (rollouts.thetas, rollouts.contexts))
+    repeated = [
+        peer.rollout(generator, rollouts.thetas, rollouts.contexts) for _ in range(20)
+    ]
+    thetas, contexts = (
+        jnp.asarray(part, jnp.float32) for part in (rollouts.thetas, rollouts.contexts)
+    )
 
     def rewards(key):
-        return jax.vmap(TASK.rollout)(jax.random.split(key, peer.NUM_SAMPLES), thetas, contexts).reward
+        return jax.vmap(TASK.rollout)(
+            jax.random.split(key, peer.NUM_SAMPLES), thetas, contexts
+        ).reward
 
-    expected = np.asarray(jax.jit(jax.vmap(rewards))(jax.random.split(jax.random.key(3), 400)))
+    expected = np.asarray(
+        jax.jit(jax.vmap(rewards))(jax.random.split(jax.random.key(3), 400))
+    )
     # Near a post of the gate the noise decides; everywhere else the rewards are almost the same each time
     sure = expected.std(axis=0) < 0.5
     assert sure.sum() > 50
-    np.testing.assert_allclose(np.mean(repeated, axis=0)[sure], expected.mean(axis=0)[sure], atol=0.5)
+    np.testing.assert_allclose(
+        np.mean(repeated, axis=0)[sure], expected.mean(axis=0)[sure], atol=0.5
+    )

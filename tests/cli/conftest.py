@@ -9,8 +9,25 @@ from spjax.training import train as training
 from spjax.training.config import RunConfig
 
 TINY = [
-    *("--iterations", "2", "--evaluate-every", "1", "--evaluation-episodes", "3", "--quiet", "--no-plots"),
-    *("--agent.num-envs", "2", "--agent.num-steps", "8", "--agent.num_minibatches=2", "--agent.num-epochs", "1"),
+    *(
+        "--iterations",
+        "2",
+        "--evaluate-every",
+        "1",
+        "--evaluation-episodes",
+        "3",
+        "--quiet",
+        "--no-plots",
+    ),
+    *(
+        "--agent.num-envs",
+        "2",
+        "--agent.num-steps",
+        "8",
+        "--agent.num_minibatches=2",
+        "--agent.num-epochs",
+        "1",
+    ),
     *("--agent.hidden", "4", "4"),
 ]
 P3D = "point-mass-3d"
@@ -19,7 +36,22 @@ P3D = "point-mass-3d"
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cli") / "run"
-    assert main(["train", P3D, "--teacher", "default", *TINY, "--seeds", "3,5", "--out", str(folder)]) == 0
+    assert (
+        main(
+            [
+                "train",
+                P3D,
+                "--teacher",
+                "default",
+                *TINY,
+                "--seeds",
+                "3,5",
+                "--out",
+                str(folder),
+            ]
+        )
+        == 0
+    )
     return folder
 
 

@@ -16,9 +16,30 @@ from tests.cli.conftest import P3D
 
 def test_every_kind_of_setting_has_a_flag(captured_config):
     config, folder, how = captured_config(
-        *("train", "point-mass-3d", "--agent", "ppo", "--teacher=self-paced", "--teacher.schedule", "bound"),
-        *("--agent.learning_rate=1e-3", "--agent.hidden", "32", "16", "--agent.bootstrap-time-limit"),
-        *("--teacher.schedule.performance-bound", "2", "--teacher.std-floor", "None", "--teacher.warmup", "3"),
+        *(
+            "train",
+            "point-mass-3d",
+            "--agent",
+            "ppo",
+            "--teacher=self-paced",
+            "--teacher.schedule",
+            "bound",
+        ),
+        *(
+            "--agent.learning_rate=1e-3",
+            "--agent.hidden",
+            "32",
+            "16",
+            "--agent.bootstrap-time-limit",
+        ),
+        *(
+            "--teacher.schedule.performance-bound",
+            "2",
+            "--teacher.std-floor",
+            "None",
+            "--teacher.warmup",
+            "3",
+        ),
         *(
             "--task.noise-std",
             "0",
@@ -34,12 +55,19 @@ def test_every_kind_of_setting_has_a_flag(captured_config):
     )
     assert folder == Path("runs/point-mass-3d-ppo-self-paced-bound")
     assert how["progress"]
-    assert (config.agent.learning_rate, config.agent.hidden, config.agent.bootstrap_time_limit) == (
+    assert (
+        config.agent.learning_rate,
+        config.agent.hidden,
+        config.agent.bootstrap_time_limit,
+    ) == (
         1e-3,
         (32, 16),
         True,
     )
-    assert (config.teacher.schedule, config.teacher.warmup) == (Bound(performance_bound=2.0), 3)
+    assert (config.teacher.schedule, config.teacher.warmup) == (
+        Bound(performance_bound=2.0),
+        3,
+    )
     assert config.teacher.std_floor is None
     assert config.task.noise_std == 0.0
     assert config.teacher.target.settings()["mean"] == (-1.0, 1.0, 0.5)
@@ -50,12 +78,28 @@ def test_every_kind_of_setting_has_a_flag(captured_config):
 
 def test_the_preset_is_the_default_of_every_setting(captured_config):
     config, _, _ = captured_config("train", P3D, "--variant", "article")
-    assert (config.task.force_gain, config.agent.max_grad_norm, config.teacher.schedule.offset) == (1.0, 0.5, 10)
-    assert (config.num_iterations, config.evaluate_every, config.seeds) == (400, 5, (1,))
+    assert (
+        config.task.force_gain,
+        config.agent.max_grad_norm,
+        config.teacher.schedule.offset,
+    ) == (1.0, 0.5, 10)
+    assert (config.num_iterations, config.evaluate_every, config.seeds) == (
+        400,
+        5,
+        (1,),
+    )
 
 
 def test_curricula_start_where_the_flag_says(captured_config):
-    aim = ("--teacher.target.mean", "1.0", "0.8", "2.0", "--no-hold-position", "--task.engine", "native")
+    aim = (
+        "--teacher.target.mean",
+        "1.0",
+        "0.8",
+        "2.0",
+        "--no-hold-position",
+        "--task.engine",
+        "native",
+    )
     config, _, _ = captured_config("train", "ball-catching", *aim)
     assert config.teacher.start == "target"
     assert config.teacher.starts_at.settings()["mean"] == (1.0, 0.8, 2.0)
@@ -70,7 +114,11 @@ def test_curricula_start_where_the_flag_says(captured_config):
 def test_a_sweep_is_the_grid_of_its_values(captured_config):
     config, _, _ = captured_config(
         *("sweep", P3D, "--over", "teacher.schedule.zeta=0.4,0.8", "--seeds", "5,"),
-        *("--over", "teacher.std_floor=0.2:0.1:0.1,0:0:0", "teacher.schedule.offset=10,20"),
+        *(
+            "--over",
+            "teacher.std_floor=0.2:0.1:0.1,0:0:0",
+            "teacher.schedule.offset=10,20",
+        ),
     )
     assert config.over == {
         "teacher.schedule.zeta": (0.4, 0.8),
@@ -82,35 +130,73 @@ def test_a_sweep_is_the_grid_of_its_values(captured_config):
 
 def test_a_sweep_over_targets_reads_several_numbers_for_each_value(captured_config):
     config, _, _ = captured_config(
-        "sweep", P3D, "--over", "teacher.target.mean=2.5:0.5:0,0:4:1", "task.noise_std=0,0.1"
+        "sweep",
+        P3D,
+        "--over",
+        "teacher.target.mean=2.5:0.5:0,0:4:1",
+        "task.noise_std=0,0.1",
     )
-    assert config.over == {"teacher.target.mean": ((2.5, 0.5, 0.0), (0.0, 4.0, 1.0)), "task.noise_std": (0.0, 0.1)}
+    assert config.over == {
+        "teacher.target.mean": ((2.5, 0.5, 0.0), (0.0, 4.0, 1.0)),
+        "task.noise_std": (0.0, 0.1),
+    }
 
 
-def test_a_part_inside_a_part_is_chosen_by_its_name_and_brings_its_flags(captured_config):
-    flags = ("--agent.value-features", "radial-basis", "--agent.value-features.lower", "-5", "0.1")
-    flags += ("--agent.value-features.upper", "5", "0.5", "--agent.value-features.counts", "3", "2")
+def test_a_part_inside_a_part_is_chosen_by_its_name_and_brings_its_flags(
+    captured_config,
+):
+    flags = (
+        "--agent.value-features",
+        "radial-basis",
+        "--agent.value-features.lower",
+        "-5",
+        "0.1",
+    )
+    flags += (
+        "--agent.value-features.upper",
+        "5",
+        "0.5",
+        "--agent.value-features.counts",
+        "3",
+        "2",
+    )
     flags += ("--agent.value-features.inverse-widths", "0.6", "150")
-    config, _, _ = captured_config("train", "gate-precision", "--agent", "c-reps", *flags)
-    assert config.agent.value_features == RadialBasis((-5.0, 0.1), (5.0, 0.5), (3, 2), (0.6, 150.0))
+    config, _, _ = captured_config(
+        "train", "gate-precision", "--agent", "c-reps", *flags
+    )
+    assert config.agent.value_features == RadialBasis(
+        (-5.0, 0.1), (5.0, 0.5), (3, 2), (0.6, 150.0)
+    )
 
 
 def test_a_covariance_is_given_row_by_row(captured_config):
-    config, _, _ = captured_config("train", "point-mass-2d", "--teacher.target.covariance", "0.25:0.1", "0.1:0.25")
-    np.testing.assert_allclose(config.teacher.target.covariance, [[0.25, 0.1], [0.1, 0.25]], rtol=1e-6)
+    config, _, _ = captured_config(
+        "train", "point-mass-2d", "--teacher.target.covariance", "0.25:0.1", "0.1:0.25"
+    )
+    np.testing.assert_allclose(
+        config.teacher.target.covariance, [[0.25, 0.1], [0.1, 0.25]], rtol=1e-6
+    )
 
 
 def test_run_folders_are_numbered(captured_config):
     Path("runs/point-mass-2d-ppo-random").mkdir(parents=True)
-    assert captured_config("train", "point-mass-2d", "--teacher", "random")[1].name == "point-mass-2d-ppo-random-2"
+    assert (
+        captured_config("train", "point-mass-2d", "--teacher", "random")[1].name
+        == "point-mass-2d-ppo-random-2"
+    )
     Path("runs/point-mass-2d-ppo-random-2").mkdir()
-    assert captured_config("train", "point-mass-2d", "--teacher", "random")[1].name == "point-mass-2d-ppo-random-3"
+    assert (
+        captured_config("train", "point-mass-2d", "--teacher", "random")[1].name
+        == "point-mass-2d-ppo-random-3"
+    )
 
 
 def test_settings_of_a_film_may_be_given_in_one_flag_or_in_several():
     both = ("agent.learning_rate=0.1", "teacher.max_kl=0.2")
     for flags in (["--lane", *both], ["--lane", both[0], "--lane", both[1]]):
-        given = parse("render", "", [Group("", RenderFlags)], ["run", *flags])[""]["lane"]
+        given = parse("render", "", [Group("", RenderFlags)], ["run", *flags])[""][
+            "lane"
+        ]
         assert [text for texts in given for text in texts] == list(both)
 
 

@@ -11,7 +11,14 @@ from spjax.cli import main
 from spjax.training import train as training
 from tests.cli.conftest import P3D
 
-BUILT_IN = ("point-mass-3d", "point-mass-2d", "ball-catching", "gate-precision", "gate-global", "policy-search")
+BUILT_IN = (
+    "point-mass-3d",
+    "point-mass-2d",
+    "ball-catching",
+    "gate-precision",
+    "gate-global",
+    "policy-search",
+)
 NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"
 
 
@@ -28,15 +35,27 @@ NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"
             ["train", "--seeds", "2"],
             NEEDS_A_TASK,
         ),
-        (["train", "point-mass-3"], "unknown task 'point-mass-3'; did you mean 'point-mass-3d'?"),
+        (
+            ["train", "point-mass-3"],
+            "unknown task 'point-mass-3'; did you mean 'point-mass-3d'?",
+        ),
         (["train", P3D, "--agent", "pp"], "unknown agent 'pp'; did you mean 'ppo'?"),
         (
             ["train", P3D, "--agent"],
             "--agent needs 'ppo' or 'trpo' or 'sac' or 'sprl' or 'c-reps' or 'cma-es', got nothing",
         ),
-        (["train", P3D, "--teacher=self-pace"], "unknown teacher 'self-pace'; did you mean 'self-paced'?"),
-        (["train", P3D, "--variant", "artcle"], "unknown variant 'artcle'; did you mean 'article'?"),
-        (["train", P3D, "--teacher.schedule", "bond"], "unknown schedule 'bond'; did you mean 'bound'?"),
+        (
+            ["train", P3D, "--teacher=self-pace"],
+            "unknown teacher 'self-pace'; did you mean 'self-paced'?",
+        ),
+        (
+            ["train", P3D, "--variant", "artcle"],
+            "unknown variant 'artcle'; did you mean 'article'?",
+        ),
+        (
+            ["train", P3D, "--teacher.schedule", "bond"],
+            "unknown schedule 'bond'; did you mean 'bound'?",
+        ),
         (
             ["train", P3D, "--teacher", "random", "--teacher.schedule", "bound"],
             "the teacher 'random' has no schedule, got 'bound'",
@@ -45,18 +64,42 @@ NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"
             ["train", P3D, "--agent.learning-rte", "1"],
             "unknown flag --agent.learning-rte; did you mean --agent.learning-rate?",
         ),
-        (["train", P3D, "--max-kl", "1"], "unknown flag --max-kl; did you mean --teacher.max-kl?"),
+        (
+            ["train", P3D, "--max-kl", "1"],
+            "unknown flag --max-kl; did you mean --teacher.max-kl?",
+        ),
         (
             ["train", P3D, "--teacher.target-mean", "1"],
             "unknown flag --teacher.target-mean; did you mean --teacher.target.mean?",
         ),
-        (["train", P3D, "--over", "agent.discount=1"], f"unknown flag --over; see spjax train {P3D} --help"),
-        (["train", P3D, "--task.dimensions", "2"], f"unknown flag --task.dimensions; see spjax train {P3D} --help"),
-        (["train", P3D, "--quiet", "3"], f"unexpected argument '3'; see spjax train {P3D} --help"),
-        (["train", P3D, "--agent.learning-rate", "abc"], "--agent.learning-rate needs a number, got 'abc'"),
-        (["train", P3D, "--agent.learning-rate", "1", "2"], "--agent.learning-rate needs a number, got '1 2'"),
-        (["train", P3D, "--agent.num-envs", "1.5"], "--agent.num-envs needs a whole number, got '1.5'"),
-        (["train", P3D, "--agent.hidden"], "--agent.hidden needs whole numbers, got nothing"),
+        (
+            ["train", P3D, "--over", "agent.discount=1"],
+            f"unknown flag --over; see spjax train {P3D} --help",
+        ),
+        (
+            ["train", P3D, "--task.dimensions", "2"],
+            f"unknown flag --task.dimensions; see spjax train {P3D} --help",
+        ),
+        (
+            ["train", P3D, "--quiet", "3"],
+            f"unexpected argument '3'; see spjax train {P3D} --help",
+        ),
+        (
+            ["train", P3D, "--agent.learning-rate", "abc"],
+            "--agent.learning-rate needs a number, got 'abc'",
+        ),
+        (
+            ["train", P3D, "--agent.learning-rate", "1", "2"],
+            "--agent.learning-rate needs a number, got '1 2'",
+        ),
+        (
+            ["train", P3D, "--agent.num-envs", "1.5"],
+            "--agent.num-envs needs a whole number, got '1.5'",
+        ),
+        (
+            ["train", P3D, "--agent.hidden"],
+            "--agent.hidden needs whole numbers, got nothing",
+        ),
         (
             ["train", P3D, "--agent.hidden", "64", "--agent.hidden=32"],
             "--agent.hidden is given twice; name all its values after one of them",
@@ -69,13 +112,34 @@ NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"
             ["train", P3D, "--teacher.value-source", "crit"],
             "--teacher.value-source needs 'critic' or 'return', got 'crit'",
         ),
-        (["train", P3D, "--agent.learning-rate", "nan"], "agent.learning_rate must not be NaN"),
-        (["train", P3D, "--agent.learning-rate", "-1"], "agent.learning_rate must be at least 0, got -1.0"),
-        (["train", P3D, "--agent.discount", "1.1"], "agent.discount must lie in [0, 1], got 1.1"),
-        (["train", P3D, "--agent.num-envs", "0"], "agent.num_envs must be at least 1, got 0"),
-        (["train", P3D, "--task.noise-std", "-1"], "task.noise_std must be at least 0, got -1.0"),
-        (["train", P3D, "--teacher.max-kl", "-1"], "teacher.max_kl must be positive and finite, got -1.0"),
-        (["train", P3D, "--iterations", "0"], "num_iterations must be at least 1, got 0"),
+        (
+            ["train", P3D, "--agent.learning-rate", "nan"],
+            "agent.learning_rate must not be NaN",
+        ),
+        (
+            ["train", P3D, "--agent.learning-rate", "-1"],
+            "agent.learning_rate must be at least 0, got -1.0",
+        ),
+        (
+            ["train", P3D, "--agent.discount", "1.1"],
+            "agent.discount must lie in [0, 1], got 1.1",
+        ),
+        (
+            ["train", P3D, "--agent.num-envs", "0"],
+            "agent.num_envs must be at least 1, got 0",
+        ),
+        (
+            ["train", P3D, "--task.noise-std", "-1"],
+            "task.noise_std must be at least 0, got -1.0",
+        ),
+        (
+            ["train", P3D, "--teacher.max-kl", "-1"],
+            "teacher.max_kl must be positive and finite, got -1.0",
+        ),
+        (
+            ["train", P3D, "--iterations", "0"],
+            "num_iterations must be at least 1, got 0",
+        ),
         (
             ["train", P3D, "--teacher.target.mean", "9", "1", "1"],
             "teacher.target.mean: gate position = 9 lies outside its bounds [-4, 4] m",
@@ -85,7 +149,16 @@ NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"
             "teacher.target.mean needs 3 values (gate position, gate width, friction), got 1",
         ),
         (
-            ["train", P3D, "--teacher", "random", "--teacher.target.std", "0", "1", "1"],
+            [
+                "train",
+                P3D,
+                "--teacher",
+                "random",
+                "--teacher.target.std",
+                "0",
+                "1",
+                "1",
+            ],
             "teacher.target.std must be positive and finite, got 0.0",
         ),
         (["train", P3D, "--seeds", "0"], "--seeds must lie in [1, 100000], got 0"),
@@ -121,8 +194,14 @@ NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"
             ["sweep", P3D, "--over", "teacher.max_kl=1", "teacher.max-kl=2"],
             "each setting may be swept once, got teacher.max_kl twice",
         ),
-        (["sweep", P3D, "--over", "teacher.max_kl"], "--over needs SETTING=VALUE,VALUE, got 'teacher.max_kl'"),
-        (["train", P3D, "--start", "nowhere"], "start must be initial or target, got 'nowhere'"),
+        (
+            ["sweep", P3D, "--over", "teacher.max_kl"],
+            "--over needs SETTING=VALUE,VALUE, got 'teacher.max_kl'",
+        ),
+        (
+            ["train", P3D, "--start", "nowhere"],
+            "start must be initial or target, got 'nowhere'",
+        ),
         (
             ["train", P3D, "--teacher", "random", "--start", "target"],
             "the teacher 'random' has no start, got 'target'",
@@ -131,8 +210,14 @@ NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"
             ["train", "ball-catching", "--teacher.initial-mean", "1", "1", "1"],
             "unknown flag --teacher.initial-mean; did you mean --teacher.initial.mean?",
         ),
-        (["train", P3D, "--env.noise-std", "1"], "unknown flag --env.noise-std; did you mean --task.noise-std?"),
-        (["train", P3D, "--teacher.zeta", "1"], "unknown flag --teacher.zeta; did you mean --teacher.schedule.zeta?"),
+        (
+            ["train", P3D, "--env.noise-std", "1"],
+            "unknown flag --env.noise-std; did you mean --task.noise-std?",
+        ),
+        (
+            ["train", P3D, "--teacher.zeta", "1"],
+            "unknown flag --teacher.zeta; did you mean --teacher.schedule.zeta?",
+        ),
         (
             ["train", P3D, "--teacher.K_alpha=1"],
             "unknown flag --teacher.K-alpha; did you mean --teacher.schedule.offset?",
@@ -142,18 +227,30 @@ NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"
             f"unknown flag --teacher.frobnicate; see spjax train {P3D} --help",
         ),
         (["train", P3D, "--use", "mine.py"], "there is no file mine.py to use"),
-        (["train", P3D, "--use", "no.such.module"], "cannot use 'no.such.module': No module named 'no'"),
+        (
+            ["train", P3D, "--use", "no.such.module"],
+            "cannot use 'no.such.module': No module named 'no'",
+        ),
         (["resume"], "resume needs a folder, got nothing"),
         (["resume", "nowhere"], "there is no run folder nowhere"),
         (
             ["resume", "r", "--teacher.max-kl", "3"],
             "a run's settings are fixed; start a new run to change teacher.max_kl",
         ),
-        (["resume", "r", "--seeds=3"], "a run's settings are fixed; start a new run to change seeds"),
+        (
+            ["resume", "r", "--seeds=3"],
+            "a run's settings are fixed; start a new run to change seeds",
+        ),
         (["resume", "r", "--quite"], "unknown flag --quite; did you mean --quiet?"),
         (["evaluate", "nowhere"], "there is no run folder nowhere"),
-        (["evaluate", "nowhere", "--episodes", "0"], "--episodes must lie in [1, 100000], got 0"),
-        (["evaluate", "nowhere", "--seed", "-1"], "--seed must lie in [0, 2^32), got -1"),
+        (
+            ["evaluate", "nowhere", "--episodes", "0"],
+            "--episodes must lie in [1, 100000], got 0",
+        ),
+        (
+            ["evaluate", "nowhere", "--seed", "-1"],
+            "--seed must lie in [0, 2^32), got -1",
+        ),
         (["plot"], "plot needs folders, got nothing"),
         (["plot", "nowhere"], "there is no run folder nowhere"),
         (
@@ -162,11 +259,15 @@ NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"
         ),
     ],
 )
-def test_what_the_user_gets_wrong_is_one_sentence_and_exit_code_2(args, sentence, tmp_path, monkeypatch, capsys):
+def test_what_the_user_gets_wrong_is_one_sentence_and_exit_code_2(
+    args, sentence, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     known = catalogue.names
     # other tests of this process may have registered tasks of their own
-    monkeypatch.setattr(catalogue, "names", lambda kind: BUILT_IN if kind == "task" else known(kind))
+    monkeypatch.setattr(
+        catalogue, "names", lambda kind: BUILT_IN if kind == "task" else known(kind)
+    )
     assert main(args) == 2
     assert capsys.readouterr() == ("", f"spjax: {sentence}\n")
     assert not any(tmp_path.iterdir())
@@ -175,7 +276,10 @@ def test_what_the_user_gets_wrong_is_one_sentence_and_exit_code_2(args, sentence
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (lambda run: (run / "config.json").unlink(), "{run} is not a run folder: it has no config.json"),
+        (
+            lambda run: (run / "config.json").unlink(),
+            "{run} is not a run folder: it has no config.json",
+        ),
         (
             lambda run: (run / "config.json").write_text('{"format_version": 1, "env"'),
             "{run}/config.json is damaged or half-written (Expecting ':' delimiter: line 1 column 28 (char 27)); "
@@ -191,12 +295,17 @@ def test_what_the_user_gets_wrong_is_one_sentence_and_exit_code_2(args, sentence
             "{run} is finished but has no checkpoints, which its policies would be in",
         ),
         (
-            lambda run: (shutil.rmtree(run / "checkpoints"), (run / "summary.json").unlink()),
+            lambda run: (
+                shutil.rmtree(run / "checkpoints"),
+                (run / "summary.json").unlink(),
+            ),
             "{run} has no checkpoint yet; resume it first",
         ),
     ],
 )
-def test_a_damaged_run_folder_is_one_sentence(trained, tmp_path, capsys, damage, sentence):
+def test_a_damaged_run_folder_is_one_sentence(
+    trained, tmp_path, capsys, damage, sentence
+):
     run = shutil.copytree(trained, tmp_path / "run")
     damage(run)
     assert main(["evaluate", str(run)]) == 2
@@ -206,11 +315,19 @@ def test_a_damaged_run_folder_is_one_sentence(trained, tmp_path, capsys, damage,
 @pytest.mark.parametrize(
     ("context", "sentence"),
     [
-        (["9", "1", "0"], "--context: gate position = 9 lies outside its bounds [-4, 4] m"),
-        (["1"], "--context needs 3 values (gate position, gate width, friction), got 1"),
+        (
+            ["9", "1", "0"],
+            "--context: gate position = 9 lies outside its bounds [-4, 4] m",
+        ),
+        (
+            ["1"],
+            "--context needs 3 values (gate position, gate width, friction), got 1",
+        ),
     ],
 )
-def test_a_context_that_does_not_exist_is_one_sentence(trained, capsys, context, sentence):
+def test_a_context_that_does_not_exist_is_one_sentence(
+    trained, capsys, context, sentence
+):
     assert main(["evaluate", str(trained), "--context", *context]) == 2
     assert capsys.readouterr().err == f"spjax: {sentence}\n"
 
@@ -230,7 +347,9 @@ def test_a_context_that_does_not_exist_is_one_sentence(trained, capsys, context,
         (KeyboardInterrupt(), "interrupted"),
     ],
 )
-def test_a_failure_is_one_sentence_and_exit_code_1(trained, monkeypatch, capsys, error, sentence):
+def test_a_failure_is_one_sentence_and_exit_code_1(
+    trained, monkeypatch, capsys, error, sentence
+):
     def fail(*args, **kwargs):
         raise error
 

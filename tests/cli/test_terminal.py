@@ -21,27 +21,42 @@ def test_a_terminal_without_unicode_gets_similar_characters(trained, monkeypatch
     monkeypatch.setattr(sys, "stdout", terminal)
     assert main(["evaluate", str(trained), "--episodes", "2"]) == 0
     terminal.flush()
-    assert "discounted return +- one standard error" in terminal.buffer.getvalue().decode("ascii")
+    assert (
+        "discounted return +- one standard error"
+        in terminal.buffer.getvalue().decode("ascii")
+    )
 
 
-def test_text_that_cannot_be_written_is_no_mistake_of_the_users(trained, monkeypatch, capsys):
+def test_text_that_cannot_be_written_is_no_mistake_of_the_users(
+    trained, monkeypatch, capsys
+):
     def fail(*args, **kwargs):
         "\u2013".encode("latin-1")
 
     monkeypatch.setattr(training, "resume", fail)
     assert main(["resume", str(trained)]) == 1
-    assert capsys.readouterr().err.startswith("spjax: text that cannot be read or written: 'latin-1' codec")
+    assert capsys.readouterr().err.startswith(
+        "spjax: text that cannot be read or written: 'latin-1' codec"
+    )
 
 
-def test_a_folder_is_listed_by_its_name_whatever_it_holds(tmp_path, monkeypatch, capsys):
+def test_a_folder_is_listed_by_its_name_whatever_it_holds(
+    tmp_path, monkeypatch, capsys
+):
     names = ["a[b]", "x[/b]", "d:fire:e"]
     for name in names:
         folder = tmp_path / "runs" / name
         folder.mkdir(parents=True)
-        (folder / "config.json").write_text(json.dumps({"format_version": 1, "lanes": [{}], "num_iterations": 3}))
+        (folder / "config.json").write_text(
+            json.dumps({"format_version": 1, "lanes": [{}], "num_iterations": 3})
+        )
     monkeypatch.chdir(tmp_path)
     assert main(["list"]) == 0
-    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("runs/")]
+    listed = [
+        line.split()[0]
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("runs/")
+    ]
     assert listed == sorted(f"runs/{name}" for name in names)
 
 
@@ -76,8 +91,21 @@ def test_without_a_home_a_chosen_cache_folder_serves(homeless, tmp_path, capsys)
 
 
 def test_a_platform_that_the_machine_lacks_is_one_sentence(tmp_path):
-    command = [sys.executable, "-m", "spjax.cli", "train", P3D, "--out", str(tmp_path / "run")]
-    done = subprocess.run(command, env={**os.environ, "JAX_PLATFORMS": "abacus"}, capture_output=True, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "spjax.cli",
+        "train",
+        P3D,
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "JAX_PLATFORMS": "abacus"},
+        capture_output=True,
+        text=True,
+    )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "spjax: JAX finds no device for JAX_PLATFORMS=abacus on this machine; unset it to compute on what there is\n"
@@ -85,7 +113,9 @@ def test_a_platform_that_the_machine_lacks_is_one_sentence(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-def test_an_assertion_that_fails_where_there_are_devices_is_not_hidden(trained, monkeypatch):
+def test_an_assertion_that_fails_where_there_are_devices_is_not_hidden(
+    trained, monkeypatch
+):
     def fail(*args, **kwargs):
         raise AssertionError("a fault of ours")
 
@@ -94,7 +124,9 @@ def test_an_assertion_that_fails_where_there_are_devices_is_not_hidden(trained, 
         main(["resume", str(trained)])
 
 
-def test_an_empty_folder_of_the_users_stays_where_the_start_fails_and_ours_goes(tmp_path, monkeypatch):
+def test_an_empty_folder_of_the_users_stays_where_the_start_fails_and_ours_goes(
+    tmp_path, monkeypatch
+):
     def fail(*args, **kwargs):
         raise ValueError("no")
 

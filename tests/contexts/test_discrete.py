@@ -5,13 +5,17 @@ import pytest
 
 from spjax.contexts import ContextSpace, Discrete
 
-SPACE = ContextSpace(names=("x", "y"), units=("m", "1"), lower=(0.0, 0.0), upper=(4.0, 1.0))
+SPACE = ContextSpace(
+    names=("x", "y"), units=("m", "1"), lower=(0.0, 0.0), upper=(4.0, 1.0)
+)
 TABLE = np.array([[0.0, 0.5], [1.0, 0.5], [4.0, 1.0], [2.4, 0.1]])
 
 
 def test_draws_are_rows_as_often_as_their_weights_say(key):
     weights = np.array([1.0, 0.0, 2.0, 5.0])
-    draws = np.asarray(Discrete.from_weights(TABLE, weights).sample_many(key, SPACE, 8000))
+    draws = np.asarray(
+        Discrete.from_weights(TABLE, weights).sample_many(key, SPACE, 8000)
+    )
     shares = [(draws == row.astype(np.float32)).all(axis=1).mean() for row in TABLE]
     np.testing.assert_allclose(shares, weights / 8, atol=0.02)
     assert shares[1] == 0
@@ -19,8 +23,12 @@ def test_draws_are_rows_as_often_as_their_weights_say(key):
 
 def test_the_log_probability_of_a_context_is_that_of_the_nearest_row():
     discrete = Discrete.from_weights(TABLE, [1.0, 2.0, 3.0, 4.0])
-    np.testing.assert_allclose(discrete.log_prob(jnp.asarray(TABLE[2])), np.log(0.3), rtol=1e-6)
-    np.testing.assert_allclose(discrete.log_prob(jnp.array([0.9, 0.45])), np.log(0.2), rtol=1e-6)
+    np.testing.assert_allclose(
+        discrete.log_prob(jnp.asarray(TABLE[2])), np.log(0.3), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        discrete.log_prob(jnp.array([0.9, 0.45])), np.log(0.2), rtol=1e-6
+    )
 
 
 def test_moments_and_divergence_have_their_closed_form():
@@ -30,14 +38,19 @@ def test_moments_and_divergence_have_their_closed_form():
         summary = discrete.summary()
         mean = p @ TABLE
         np.testing.assert_allclose(summary.mean, mean, rtol=1e-12)
-        np.testing.assert_allclose(summary.std, np.sqrt(p @ (TABLE - mean) ** 2), rtol=1e-12)
+        np.testing.assert_allclose(
+            summary.std, np.sqrt(p @ (TABLE - mean) ** 2), rtol=1e-12
+        )
         divergence = discrete.kl_to(Discrete.from_weights(TABLE, 7 * q))
         np.testing.assert_allclose(divergence, (p * np.log(p / q)).sum(), rtol=1e-12)
         assert discrete.kl_to(discrete) == 0
 
 
 def test_the_divergence_is_infinite_only_where_mass_is_missing():
-    some, all_rows = Discrete.from_weights(TABLE, [1.0, 1.0, 0.0, 0.0]), Discrete.uniform(TABLE)
+    some, all_rows = (
+        Discrete.from_weights(TABLE, [1.0, 1.0, 0.0, 0.0]),
+        Discrete.uniform(TABLE),
+    )
     np.testing.assert_allclose(some.kl_to(all_rows), np.log(2), rtol=1e-6)
     assert all_rows.kl_to(some) == np.inf
 
@@ -45,9 +58,17 @@ def test_the_divergence_is_infinite_only_where_mass_is_missing():
 @pytest.mark.parametrize(
     ("table", "weights", "sentence"),
     [
-        (TABLE[:, :1], np.ones(4), r"table of at least 2 rows of 2 values \(x, y\), got shape \(4, 1\)"),
+        (
+            TABLE[:, :1],
+            np.ones(4),
+            r"table of at least 2 rows of 2 values \(x, y\), got shape \(4, 1\)",
+        ),
         (TABLE[:1], np.ones(1), "at least 2 rows"),
-        (TABLE + np.array([1.0, 0.0]), np.ones(4), r"row 2 of the table: x = 5 lies outside its bounds \[0, 4\] m"),
+        (
+            TABLE + np.array([1.0, 0.0]),
+            np.ones(4),
+            r"row 2 of the table: x = 5 lies outside its bounds \[0, 4\] m",
+        ),
         (TABLE[[0, 1, 1]], np.ones(3), r"must differ, got \[1.0, 0.5\] more than once"),
     ],
 )
@@ -56,15 +77,22 @@ def test_a_table_that_does_not_fit_is_refused_in_one_sentence(table, weights, se
         Discrete.from_weights(table, weights).check(SPACE, "teacher.target")
 
 
-@pytest.mark.parametrize("weights", [[1.0, -1.0, 1.0], [0.0, 0.0, 0.0], [1.0, np.nan, 1.0]])
+@pytest.mark.parametrize(
+    "weights", [[1.0, -1.0, 1.0], [0.0, 0.0, 0.0], [1.0, np.nan, 1.0]]
+)
 def test_weights_that_give_no_probabilities_are_refused(weights):
     with pytest.raises(ValueError, match="at least 0 and not all 0"):
         Discrete.from_weights(TABLE[:3], weights)
 
 
-@pytest.mark.parametrize("logits", [[0.0, np.nan, 0.0, 0.0], [0.0, np.inf, 0.0, 0.0], [-np.inf] * 4])
+@pytest.mark.parametrize(
+    "logits", [[0.0, np.nan, 0.0, 0.0], [0.0, np.inf, 0.0, 0.0], [-np.inf] * 4]
+)
 def test_logits_that_give_no_probabilities_are_refused(logits):
-    with pytest.raises(ValueError, match=r"teacher.target: weights must be finite, at least 0 and not all 0"):
+    with pytest.raises(
+        ValueError,
+        match=r"teacher.target: weights must be finite, at least 0 and not all 0",
+    ):
         Discrete(jnp.asarray(TABLE), jnp.asarray(logits)).check(SPACE, "teacher.target")
 
 

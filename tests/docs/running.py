@@ -37,7 +37,12 @@ Checkpoints.save = save_and_die
 def commands(markdown: str) -> list[str]:
     """Returns the lines of all shell blocks, without comments."""
     blocks = re.findall(r"```sh\n(.*?)```", markdown, re.DOTALL)
-    return [shlex.join(words) for block in blocks for line in block.splitlines() if (words := shlex.split(line, True))]
+    return [
+        shlex.join(words)
+        for block in blocks
+        for line in block.splitlines()
+        if (words := shlex.split(line, True))
+    ]
 
 
 def python_blocks(markdown: str) -> list[str]:
@@ -54,7 +59,9 @@ def run(folder: Path, *texts: str, before: str = "") -> subprocess.CompletedProc
     kept = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2"}
     environment = {**os.environ, **kept, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", before + SCRIPT, *texts]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True
+    )
 
 
 def run_well(folder: Path, *texts: str) -> str:

@@ -9,7 +9,9 @@ from spjax.training import train as training
 from tests.docs.running import ROOT, commands
 
 README = commands((ROOT / "README.md").read_text())
-TRAINED = [command for command in README if command.startswith(("spjax train", "spjax sweep"))]
+TRAINED = [
+    command for command in README if command.startswith(("spjax train", "spjax sweep"))
+]
 OWN = [command for command in TRAINED if "--use" in command]
 
 
@@ -19,7 +21,9 @@ def test_what_the_readme_says_of_own_parts_is_the_command_of_a_tutorial():
     assert tutorial == f"{own} --out runs/pendulum"
 
 
-@pytest.mark.parametrize("command", [command for command in TRAINED if command not in OWN])
+@pytest.mark.parametrize(
+    "command", [command for command in TRAINED if command not in OWN]
+)
 def test_the_command_is_understood(command, monkeypatch, tmp_path, capsys):
     def stop(config, folder, **how):
         raise training.Interrupted("understood")

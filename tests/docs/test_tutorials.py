@@ -12,7 +12,16 @@ from tests.docs.running import KILLED, ROOT, commands, python_blocks, run, run_w
 
 TUTORIALS = ROOT / "docs" / "tutorials"
 NAMES = sorted(path.stem for path in TUTORIALS.glob("*.py"))
-RUN = ["--iterations", "3", "--evaluate-every", "1", "--evaluation-episodes", "4", "--quiet", "--no-plots"]
+RUN = [
+    "--iterations",
+    "3",
+    "--evaluate-every",
+    "1",
+    "--evaluation-episodes",
+    "4",
+    "--quiet",
+    "--no-plots",
+]
 SLOTS = ["--agent.num-envs", "2", "--agent.num-steps", "110", "--agent.hidden", "4"]
 SMALL = {  # agent -> flags
     "ppo": [*SLOTS, "--agent.num-minibatches", "2", "--agent.num-epochs", "1"],
@@ -26,18 +35,31 @@ def smaller(command: str) -> str:
     """Returns the training command with few and small iterations, in which a curriculum moves at once."""
     agent = re.search(r"--agent (\S+)", command)
     moving = "--teacher self-paced" in command
-    return " ".join([command, *RUN, *SMALL[agent[1] if agent else "ppo"], *(MOVING if moving else [])])
+    return " ".join(
+        [
+            command,
+            *RUN,
+            *SMALL[agent[1] if agent else "ppo"],
+            *(MOVING if moving else []),
+        ]
+    )
 
 
 def columns(folder, part):
     """Returns the results as text, in which NaN equals NaN and every float has its own."""
-    return {name: str(values) for name, values in pq.read_table(folder / part).to_pydict().items()}
+    return {
+        name: str(values)
+        for name, values in pq.read_table(folder / part).to_pydict().items()
+    }
 
 
 def assert_same_bits(left, right):
     for part in ("metrics", "evaluation"):
         assert columns(left, part) == columns(right, part)
-    with np.load(left / "checkpoints" / "000003.npz") as one, np.load(right / "checkpoints" / "000003.npz") as other:
+    with (
+        np.load(left / "checkpoints" / "000003.npz") as one,
+        np.load(right / "checkpoints" / "000003.npz") as other,
+    ):
         assert one.files == other.files
         for name in one.files:
             np.testing.assert_array_equal(one[name], other[name])
@@ -49,13 +71,17 @@ def test_the_tutorial_is_one_short_file_with_docstrings_shown_in_full_beside_it(
     assert python_blocks((TUTORIALS / f"{name}.md").read_text())[0] == code
     assert len(code.splitlines()) < 60
     tree = ast.parse(code)
-    documented = [node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    documented = [
+        node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    ]
     assert all(ast.get_docstring(node) for node in (tree, *documented))
     assert f"(tutorials/{name}.md)" in (ROOT / "docs" / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "own_picture"])
-def test_the_tutorial_trains_survives_a_kill_and_is_evaluated_drawn_and_filmed(name, tmp_path):
+def test_the_tutorial_trains_survives_a_kill_and_is_evaluated_drawn_and_filmed(
+    name, tmp_path
+):
     text = (TUTORIALS / f"{name}.md").read_text()
     train, *shown = commands(text)
     folder = re.search(r"--out (\S+)", train)[1]
@@ -68,7 +94,11 @@ def test_the_tutorial_trains_survives_a_kill_and_is_evaluated_drawn_and_filmed(n
     assert_same_bits(whole / folder, killed / folder)
 
     # what the page does not show is done all the same, in a process that has never seen the file
-    for command in (f"evaluate {folder}", f"plot {folder}", f"render {folder} --format html --out films"):
+    for command in (
+        f"evaluate {folder}",
+        f"plot {folder}",
+        f"render {folder} --format html --out films",
+    ):
         shown.append(f"spjax {command}")
     run_well(killed, *shown, *python_blocks(text)[1:])
     assert (killed / folder / "pictures" / "learning_curve.png").is_file()
@@ -89,9 +119,13 @@ def test_the_picture_is_drawn_with_the_built_in_ones_and_alone(tmp_path):
     assert list(pictures.iterdir()) == [own]
 
 
-def test_the_index_lists_every_tutorial_and_its_commands_know_the_parts_of_the_files(tmp_path):
+def test_the_index_lists_every_tutorial_and_its_commands_know_the_parts_of_the_files(
+    tmp_path,
+):
     index = (ROOT / "docs" / "README.md").read_text()
-    assert re.findall(r"\(tutorials/(\w+)\.md\)", index) == sorted(NAMES, key=index.index)
+    assert re.findall(r"\(tutorials/(\w+)\.md\)", index) == sorted(
+        NAMES, key=index.index
+    )
     listed, helped = commands(index)
     assert helped.endswith("--help")  # which ends the process
     words = run_well(tmp_path, listed).replace(",", " ").split()

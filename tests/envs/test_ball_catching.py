@@ -21,7 +21,9 @@ def hold():
     def play(key, distribution):
         key_context, key_reset, key_step = jax.random.split(key, 3)
         draws = jax.vmap(distribution.sample)(jax.random.split(key_context, NUM_THROWS))
-        states = jax.vmap(ENV.reset)(jax.random.split(key_reset, NUM_THROWS), ENV.context_space.clip(draws))
+        states = jax.vmap(ENV.reset)(
+            jax.random.split(key_reset, NUM_THROWS), ENV.context_space.clip(draws)
+        )
         keys = jax.random.split(key_step, NUM_THROWS)
 
         def control_step(carry, time):
@@ -31,13 +33,17 @@ def hold():
             return (after, total, ended | after.terminated | after.truncated), None
 
         start = (states, jnp.zeros(NUM_THROWS), jnp.zeros(NUM_THROWS, bool))
-        (states, total, ended), _ = jax.lax.scan(control_step, start, jnp.arange(ENV.horizon))
+        (states, total, ended), _ = jax.lax.scan(
+            control_step, start, jnp.arange(ENV.horizon)
+        )
         return states.success, total, ended
 
     return jax.jit(play)
 
 
-def test_holding_still_catches_most_balls_of_the_initial_distribution_and_hardly_any_of_the_target(hold, key):
+def test_holding_still_catches_most_balls_of_the_initial_distribution_and_hardly_any_of_the_target(
+    hold, key
+):
     """82 % and about 1 %, and a return of about 20 without a catch; bands of four binomial standard errors."""
     caught, _, ended = hold(jax.random.fold_in(key, 0), ENV.initial)
     assert float(caught.mean()) == pytest.approx(0.82, abs=0.09)
@@ -50,13 +56,17 @@ def test_holding_still_catches_most_balls_of_the_initial_distribution_and_hardly
 
 def test_the_observation_holds_desired_and_true_joints_ball_and_velocities(key):
     state = ENV.reset(key, ENV.initial.mean)
-    np.testing.assert_array_equal(state.observation[:5], state.observation[5:10])  # desired starts at the true posture
+    np.testing.assert_array_equal(
+        state.observation[:5], state.observation[5:10]
+    )  # desired starts at the true posture
     np.testing.assert_allclose(state.observation[5:10], [0.4, 1.5, 0, 0, 0], atol=0.05)
     np.testing.assert_allclose(state.observation[10:13], state.physics.qpos[7:])
     assert float(state.observation[10]) == pytest.approx(0.85)
     moved = ENV.step(key, state, jnp.asarray([1.0, -1.0, 0.5, 0.0, 2.0]))
     np.testing.assert_allclose(
-        moved.observation[:5] - state.observation[:5], 0.01 * jnp.asarray([1.0, -1.0, 0.5, 0.0, 2.0]), atol=1e-6
+        moved.observation[:5] - state.observation[:5],
+        0.01 * jnp.asarray([1.0, -1.0, 0.5, 0.0, 2.0]),
+        atol=1e-6,
     )
 
 
@@ -64,10 +74,15 @@ def test_an_action_costs_its_square_after_clipping_to_the_box(key):
     state = ENV.reset(key, ENV.target.mean)
     assert float(ENV.step(key, state, jnp.zeros(5)).reward) == pytest.approx(0.275)
     action = jnp.asarray([100.0, 1.0, -1.0, 0.0, 0.0])
-    assert float(ENV.step(key, state, action).reward) == pytest.approx(0.275 - 0.005 * (3.97**2 + 2), rel=1e-5)
+    assert float(ENV.step(key, state, action).reward) == pytest.approx(
+        0.275 - 0.005 * (3.97**2 + 2), rel=1e-5
+    )
 
 
-@pytest.mark.parametrize(("normal", "expected"), [("third-row", (-0.946, -0.323, 0.0)), ("axis", (-1.0, 0.0, 0.0))])
+@pytest.mark.parametrize(
+    ("normal", "expected"),
+    [("third-row", (-0.946, -0.323, 0.0)), ("axis", (-1.0, 0.0, 0.0))],
+)
 def test_a_catch_pays_by_the_angle_between_normal_and_velocity(normal, expected, key):
     """The ball is put in front of the net at the home posture, flying straight at it."""
     env = dataclasses.replace(ENV, normal=normal)
@@ -75,7 +90,11 @@ def test_a_catch_pays_by_the_angle_between_normal_and_velocity(normal, expected,
     physics = state.physics
     home = jnp.asarray([0.0, 0.4, 0.0, 1.5, 0.0, 0.0, 0.0, 0.035, -0.696, 1.330])
     velocity = jnp.zeros(10).at[7:].set(jnp.asarray([-2.0, 0.0, 0.0]))
-    state = state.replace(physics=physics.replace(qpos=home, qvel=velocity, act=home[jnp.asarray([1, 3, 4, 5, 6])]))
+    state = state.replace(
+        physics=physics.replace(
+            qpos=home, qvel=velocity, act=home[jnp.asarray([1, 3, 4, 5, 6])]
+        )
+    )
     after = env.step(key, state, jnp.zeros(5))
     assert bool(after.success)
     assert bool(after.terminated)
@@ -101,9 +120,13 @@ def test_contexts_are_clipped_and_the_published_distributions_have_variances_for
 
 
 def test_a_wrong_engine_or_normal_is_one_sentence():
-    with pytest.raises(ValueError, match=r"^task.engine must be native, mjx or warp, got 'mujoco'$"):
+    with pytest.raises(
+        ValueError, match=r"^task.engine must be native, mjx or warp, got 'mujoco'$"
+    ):
         settings.check("task", BallCatching(engine="mujoco"))
-    with pytest.raises(ValueError, match=r"^task.normal must be third-row or axis, got 'row'$"):
+    with pytest.raises(
+        ValueError, match=r"^task.normal must be third-row or axis, got 'row'$"
+    ):
         settings.check("task", BallCatching(normal="row"))
 
 
@@ -111,7 +134,9 @@ def test_the_reward_of_a_catch_has_a_finite_gradient_where_the_ball_stands_still
     physics = ENV.reset(key, ENV.initial.mean).physics
 
     def reward(velocity):
-        return ENV._catch_reward(physics.replace(qvel=physics.qvel.at[7:].set(velocity)))
+        return ENV._catch_reward(
+            physics.replace(qvel=physics.qvel.at[7:].set(velocity))
+        )
 
     value, slope = jax.value_and_grad(reward)(jnp.zeros(3))
     assert float(value) == 50.0

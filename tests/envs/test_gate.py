@@ -31,7 +31,11 @@ def reference_rollout(theta, context, noise):
                 break
         x, y = new_x, new_y
     distance = np.hypot(x, y)
-    return 100 + max(-100, 10 * np.exp(-min(300, distance)) - 1e-4 * cost), distance < 0.05, crashed
+    return (
+        100 + max(-100, 10 * np.exp(-min(300, distance)) - 1e-4 * cost),
+        distance < 0.05,
+        crashed,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +45,10 @@ def rollouts():
 
 
 def repeated(rollouts, key, theta, context, count=100):
-    theta, context = jnp.tile(jnp.asarray(theta, float), (count, 1)), jnp.tile(jnp.asarray(context, float), (count, 1))
+    theta, context = (
+        jnp.tile(jnp.asarray(theta, float), (count, 1)),
+        jnp.tile(jnp.asarray(context, float), (count, 1)),
+    )
     return rollouts(jax.random.split(key, count), theta, context)
 
 
@@ -53,22 +60,34 @@ def test_rollouts_agree_with_a_step_by_step_one(rollouts, key):
     thetas[::2, 6] = contexts[::2, 0]  # half of them aim at the gate
     thetas[::2, :6] = STRAIGHT_DOWN[:6]
     keys = jax.random.split(key, count)
-    outcome = rollouts(keys, jnp.asarray(thetas, jnp.float32), jnp.asarray(contexts, jnp.float32))
-    noise = NOISE_STD * np.asarray(jax.vmap(lambda k: jax.random.normal(k, (100, 2)))(jax.random.clone(keys)))
-    expected = [reference_rollout(*row) for row in zip(thetas, contexts, noise, strict=True)]
+    outcome = rollouts(
+        keys, jnp.asarray(thetas, jnp.float32), jnp.asarray(contexts, jnp.float32)
+    )
+    noise = NOISE_STD * np.asarray(
+        jax.vmap(lambda k: jax.random.normal(k, (100, 2)))(jax.random.clone(keys))
+    )
+    expected = [
+        reference_rollout(*row) for row in zip(thetas, contexts, noise, strict=True)
+    ]
     rewards, successes, crashes = map(np.array, zip(*expected, strict=True))
     assert 20 < crashes.sum() < 180
     np.testing.assert_allclose(outcome.reward, rewards, atol=2e-3)
-    assert (np.asarray(outcome.success) == successes).mean() > 0.99  # a distance may round across the threshold
+    assert (
+        np.asarray(outcome.success) == successes
+    ).mean() > 0.99  # a distance may round across the threshold
 
 
-def test_a_straight_policy_through_a_gate_at_the_origin_earns_109_6_and_succeeds(rollouts, key):
+def test_a_straight_policy_through_a_gate_at_the_origin_earns_109_6_and_succeeds(
+    rollouts, key
+):
     outcome = repeated(rollouts, key, STRAIGHT_DOWN, (0.0, 0.25))
     assert float(outcome.reward.mean()) == pytest.approx(109.6, abs=0.06)
     assert bool(outcome.success.all())
 
 
-def test_crashing_above_the_origin_earns_the_local_optimum_of_100_7_to_100_8(rollouts, key):
+def test_crashing_above_the_origin_earns_the_local_optimum_of_100_7_to_100_8(
+    rollouts, key
+):
     outcome = repeated(rollouts, key, STRAIGHT_DOWN, (-4.0, 0.2))
     assert 100.7 < float(outcome.reward.mean()) < 100.8
     assert not bool(outcome.success.any())
@@ -80,19 +99,29 @@ def test_the_initial_policy_earns_57_on_average_two_fifths_of_it_at_the_floor(ke
     key_contexts, key_thetas, key_rollouts = jax.random.split(key, 3)
     space = task.context_space
     contexts = jnp.tile(task.initial.mean, (count, 1))
-    contexts = sample_inside(key_contexts, contexts, task.initial.chol, space.lower, space.upper)
+    contexts = sample_inside(
+        key_contexts, contexts, task.initial.chol, space.lower, space.upper
+    )
     bounds = task.parameter_lower, task.parameter_upper
-    thetas = sample_inside(key_thetas, jnp.zeros((count, 16)), 10 * jnp.eye(16), *bounds)
-    outcome = jax.vmap(task.rollout)(jax.random.split(key_rollouts, count), thetas, contexts)
+    thetas = sample_inside(
+        key_thetas, jnp.zeros((count, 16)), 10 * jnp.eye(16), *bounds
+    )
+    outcome = jax.vmap(task.rollout)(
+        jax.random.split(key_rollouts, count), thetas, contexts
+    )
     assert float(outcome.reward.mean()) == pytest.approx(57, abs=2.5)
     assert float((outcome.reward == 0).mean()) == pytest.approx(0.42, abs=0.03)
     assert not bool(outcome.success.any())
 
 
-def test_unstable_controllers_get_the_floor_and_never_a_reward_that_is_not_finite(rollouts, key):
+def test_unstable_controllers_get_the_floor_and_never_a_reward_that_is_not_finite(
+    rollouts, key
+):
     extreme = 1e9 * jax.random.rademacher(jax.random.fold_in(key, 0), (64, 16), float)
     contexts = jnp.tile(jnp.array([0.0, 0.25]), (64, 1))
-    outcome = rollouts(jax.random.split(jax.random.fold_in(key, 1), 64), extreme, contexts)
+    outcome = rollouts(
+        jax.random.split(jax.random.fold_in(key, 1), 64), extreme, contexts
+    )
     assert bool(jnp.isfinite(outcome.reward).all())
     assert float(outcome.reward.min()) == 0.0
     assert not bool(outcome.success.any())
@@ -102,7 +131,9 @@ def test_the_last_two_of_sixteen_parameters_have_no_effect(key):
     theta = jnp.asarray(STRAIGHT_DOWN, float)
     context = jnp.array([0.0, 0.25])
     with_two = Gate(num_parameters=16).rollout(key, theta.at[14:].set(7.0), context)
-    without = Gate(num_parameters=14).rollout(jax.random.clone(key), theta[:14], context)
+    without = Gate(num_parameters=14).rollout(
+        jax.random.clone(key), theta[:14], context
+    )
     assert float(with_two.reward) == float(without.reward)
     assert Gate(num_parameters=14).parameter_size == 14
 
@@ -129,9 +160,15 @@ def test_the_settings_have_the_published_distributions():
     precision, everywhere = Gate(case="precision"), Gate(case="global")
     assert (precision.name, everywhere.name) == ("gate-precision", "gate-global")
     np.testing.assert_allclose(precision.target.mean, [-4.0, 0.2])
-    np.testing.assert_allclose(precision.target.covariance, [[0.1, 0], [0, 0.001]], rtol=1e-6)
-    np.testing.assert_allclose(everywhere.target.covariance, [[7, 0], [0, 0.003]], rtol=1e-6)
-    np.testing.assert_allclose(precision.initial.covariance, everywhere.initial.covariance)
+    np.testing.assert_allclose(
+        precision.target.covariance, [[0.1, 0], [0, 0.001]], rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        everywhere.target.covariance, [[7, 0], [0, 0.003]], rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        precision.initial.covariance, everywhere.initial.covariance
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,5 +184,8 @@ def test_a_gate_that_does_not_exist_is_answered_in_words(arguments, message):
 
 
 def test_an_unknown_gate_is_answered_with_the_nearest():
-    with pytest.raises(ValueError, match=r"^unknown task 'gate-precison'; did you mean 'gate-precision'\?$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^unknown task 'gate-precison'; did you mean 'gate-precision'\?$",
+    ):
         catalogue.make("task", "gate-precison")

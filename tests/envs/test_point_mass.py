@@ -37,12 +37,18 @@ def test_control_steps_agree_with_a_substep_by_substep_integration(name, key):
     step = jax.jit(env.step)
     crashes = 0
     for case in range(60):
-        context = random.uniform(env.context_space.lower, env.context_space.upper).astype(np.float32)
+        context = random.uniform(
+            env.context_space.lower, env.context_space.upper
+        ).astype(np.float32)
         physics = np.array([*random.uniform(-4, 4, 1), *random.uniform(-8, 8, 1), *random.uniform(-0.7, 0.7, 1),
                             *random.uniform(-12, 12, 1)], np.float32)  # fmt: skip
-        state = env.reset(key, jnp.asarray(context)).replace(physics=jnp.asarray(physics))
+        state = env.reset(key, jnp.asarray(context)).replace(
+            physics=jnp.asarray(physics)
+        )
         force = random.uniform(-14, 14, 2).astype(np.float32)
-        noise = 0.05 * np.asarray(jax.random.normal(jax.random.fold_in(key, case), (10, 2)))
+        noise = 0.05 * np.asarray(
+            jax.random.normal(jax.random.fold_in(key, case), (10, 2))
+        )
         after = step(jax.random.fold_in(key, case), state, jnp.asarray(force))
         expected, crashed = reference_step(physics, force, noise, context)
         crashes += crashed
@@ -65,7 +71,9 @@ def discounted_return(env, controller, context, key):
 
 
 def test_doing_nothing_on_the_target_returns_the_published_0_54(key):
-    total, state = discounted_return(PointMass(dimensions=3), lambda s: jnp.zeros(2), (2.5, 0.5, 0.0), key)
+    total, state = discounted_return(
+        PointMass(dimensions=3), lambda s: jnp.zeros(2), (2.5, 0.5, 0.0), key
+    )
     assert total == pytest.approx(0.54, abs=0.02)
     assert bool(state.truncated)
     assert not bool(state.terminated)
@@ -77,10 +85,14 @@ def test_going_through_the_gate_by_hand_earns_about_ten_and_counts_as_success(ke
         x, vx, y, vy = physics
         above = y > 0.05
         goal_x = jnp.where(above, 2.5, 0.0)
-        goal_y = jnp.where(above & (jnp.abs(x - 2.5) > 0.2), 1.0, jnp.where(above, -0.5, -3.0))
+        goal_y = jnp.where(
+            above & (jnp.abs(x - 2.5) > 0.2), 1.0, jnp.where(above, -0.5, -3.0)
+        )
         return jnp.stack([8 * (goal_x - x) - 5 * vx, 8 * (goal_y - y) - 5 * vy])
 
-    total, state = discounted_return(PointMass(dimensions=3), controller, (2.5, 0.5, 0.0), key)
+    total, state = discounted_return(
+        PointMass(dimensions=3), controller, (2.5, 0.5, 0.0), key
+    )
     assert 5 < total < 11
     assert bool(state.success)
 
@@ -88,7 +100,9 @@ def test_going_through_the_gate_by_hand_earns_about_ten_and_counts_as_success(ke
 def test_a_crash_on_the_last_step_is_terminal_and_not_truncated(key):
     env = PointMass(dimensions=3)
     state = env.reset(key, jnp.array([2.5, 0.5, 0.0]))
-    state = state.replace(physics=jnp.array([0.0, 0.0, 0.01, -5.0]), time_step=jnp.asarray(99, jnp.int32))
+    state = state.replace(
+        physics=jnp.array([0.0, 0.0, 0.01, -5.0]), time_step=jnp.asarray(99, jnp.int32)
+    )
     after = env.step(key, state, jnp.zeros(2))
     assert int(after.time_step) == 100
     assert bool(after.terminated)
@@ -98,12 +112,16 @@ def test_a_crash_on_the_last_step_is_terminal_and_not_truncated(key):
 
 def test_the_wall_stops_an_upward_crossing_too(key):
     env = PointMass(dimensions=2)
-    state = env.reset(key, jnp.array([0.0, 1.0])).replace(physics=jnp.array([0.6, 0.0, -0.01, 5.0]))
+    state = env.reset(key, jnp.array([0.0, 1.0])).replace(
+        physics=jnp.array([0.6, 0.0, -0.01, 5.0])
+    )
     after = env.step(key, state, jnp.zeros(2))
     assert bool(after.terminated)
     assert float(after.physics[0]) == pytest.approx(0.6, abs=1e-4)
     through = env.step(
-        jax.random.fold_in(key, 1), state.replace(physics=jnp.array([0.4, 0.0, -0.01, 5.0])), jnp.zeros(2)
+        jax.random.fold_in(key, 1),
+        state.replace(physics=jnp.array([0.4, 0.0, -0.01, 5.0])),
+        jnp.zeros(2),
     )
     assert not bool(through.terminated)
 
@@ -113,19 +131,25 @@ def test_the_printed_dynamics_have_no_gain_and_no_noise(key):
     state = env.reset(key, jnp.array([0.0, 8.0, 0.0]))
     after = env.step(key, state, jnp.array([5.0, 0.0]))
     assert float(after.physics[1]) == pytest.approx(0.5, rel=1e-5)
-    published = PointMass(noise_std=0.0).step(jax.random.fold_in(key, 1), state, jnp.array([5.0, 0.0]))
+    published = PointMass(noise_std=0.0).step(
+        jax.random.fold_in(key, 1), state, jnp.array([5.0, 0.0])
+    )
     assert float(published.physics[1]) == pytest.approx(0.75, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["point-mass-3d", "point-mass-2d"])
-def test_the_reward_is_flat_at_the_goal_and_has_its_slope_of_0_6_right_beside_it(name, key):
+def test_the_reward_is_flat_at_the_goal_and_has_its_slope_of_0_6_right_beside_it(
+    name, key
+):
     env = dataclasses.replace(catalogue.make("task", name), noise_std=0.0)
     state = env.reset(key, env.target.mean)
 
     @jax.jit
     def reward(x):
         physics = jnp.stack([x, jnp.zeros(()), jnp.asarray(-3.0), jnp.zeros(())])
-        return env.step(jax.random.clone(key), state.replace(physics=physics), jnp.zeros(2)).reward
+        return env.step(
+            jax.random.clone(key), state.replace(physics=physics), jnp.zeros(2)
+        ).reward
 
     value, slope = jax.value_and_grad(reward)(0.0)
     assert (float(value), float(slope)) == (1.0, 0.0)
@@ -136,11 +160,15 @@ def test_the_reward_is_flat_at_the_goal_and_has_its_slope_of_0_6_right_beside_it
 
 
 def test_a_length_is_that_of_jax_bit_for_bit_and_its_gradient_is_the_direction(key):
-    vectors = jnp.asarray(10.0) ** jax.random.uniform(key, (500, 1), minval=-9, maxval=9) * jnp.asarray([[3.0, -4.0]])
+    vectors = jnp.asarray(10.0) ** jax.random.uniform(
+        key, (500, 1), minval=-9, maxval=9
+    ) * jnp.asarray([[3.0, -4.0]])
     lengths, directions = jax.jit(jax.vmap(jax.value_and_grad(norm)))(vectors)
     np.testing.assert_array_equal(lengths, jax.jit(jax.vmap(jnp.linalg.norm))(vectors))
     np.testing.assert_allclose(directions, np.tile([0.6, -0.8], (500, 1)), rtol=1e-6)
     np.testing.assert_array_equal(jax.grad(norm)(jnp.zeros(3)), 0.0)
     np.testing.assert_allclose(
-        jax.hessian(norm)(jnp.asarray([3.0, 4.0])), np.array([[16, -12], [-12, 9]]) / 125, rtol=1e-6
+        jax.hessian(norm)(jnp.asarray([3.0, 4.0])),
+        np.array([[16, -12], [-12, 9]]) / 125,
+        rtol=1e-6,
     )

@@ -14,8 +14,24 @@ from tests.presets.resolved import moments, resolved
 @pytest.mark.parametrize(
     ("task", "max_kl", "zeta", "max_alpha", "widest", "num_iterations", "target"),
     [
-        ("gate-precision", 0.4, 0.02, 2.5, 0.5, 350, ((-4.0, 0.2), (0.1**0.5, 0.001**0.5))),
-        ("gate-global", 0.25, 0.002, 1e6, 1.0, 600, ((0.0, 0.25), (7.0**0.5, 0.003**0.5))),
+        (
+            "gate-precision",
+            0.4,
+            0.02,
+            2.5,
+            0.5,
+            350,
+            ((-4.0, 0.2), (0.1**0.5, 0.001**0.5)),
+        ),
+        (
+            "gate-global",
+            0.25,
+            0.002,
+            1e6,
+            1.0,
+            600,
+            ((0.0, 0.25), (7.0**0.5, 0.003**0.5)),
+        ),
     ],
 )
 def test_the_published_settings_are_those_of_the_released_code(
@@ -25,12 +41,29 @@ def test_the_published_settings_are_those_of_the_released_code(
     learner, teacher = config.agent, config.teacher
     assert isinstance(learner, SPRL)
     assert isinstance(teacher, SelfPacedJoint)
-    assert (learner.max_kl, learner.fit_max_kl, learner.num_samples, learner.buffer_size) == (max_kl, None, 100, 10)
+    assert (
+        learner.max_kl,
+        learner.fit_max_kl,
+        learner.num_samples,
+        learner.buffer_size,
+    ) == (max_kl, None, 100, 10)
     assert (learner.ridge, learner.ridge_unit) == (1e-5, "reward")
-    assert learner.value_features == RadialBasis((-5.0, 0.1), (5.0, widest), (10, 5), (0.6, 150.0))
-    assert teacher.schedule == Proportion(zeta=zeta, offset=141, max_alpha=max_alpha, negative_return="absolute")
-    assert (teacher.alpha_from, teacher.std_floor, teacher.start) == ("buffer", None, "initial")
-    assert (config.num_iterations, config.evaluate_every, config.evaluation_episodes) == (num_iterations, 10, 100)
+    assert learner.value_features == RadialBasis(
+        (-5.0, 0.1), (5.0, widest), (10, 5), (0.6, 150.0)
+    )
+    assert teacher.schedule == Proportion(
+        zeta=zeta, offset=141, max_alpha=max_alpha, negative_return="absolute"
+    )
+    assert (teacher.alpha_from, teacher.std_floor, teacher.start) == (
+        "buffer",
+        None,
+        "initial",
+    )
+    assert (
+        config.num_iterations,
+        config.evaluate_every,
+        config.evaluation_episodes,
+    ) == (num_iterations, 10, 100)
     assert (config.task.name, config.task.parameter_size) == (task, 16)
     for found, expected in (
         (teacher.target, target),
@@ -45,7 +78,10 @@ def test_the_published_settings_are_those_of_the_released_code(
 def test_the_article_has_fourteen_parameters_k_alpha_iterations_without_target_and_no_cap():
     config = resolved("gate-precision", "sprl", variant="article")
     assert config.task.parameter_size == 14
-    assert (config.teacher.schedule.offset, config.teacher.schedule.max_alpha) == (140, 1e6)
+    assert (config.teacher.schedule.offset, config.teacher.schedule.max_alpha) == (
+        140,
+        1e6,
+    )
     assert config.teacher.alpha_from == "batch"
 
 
@@ -67,7 +103,10 @@ def test_the_teachers_of_creps_have_the_settings_of_the_released_code_or_of_the_
     assert (gan.teacher.label_capacity, gan.teacher.pretrain_iterations) == (512, 1000)
     riac = resolved(task, "c-reps", "sagg-riac", variant=variant)
     assert isinstance(riac.teacher, SAGGRIAC)
-    assert (riac.teacher.max_goals, riac.teacher.max_history) == (max_goals, max_history)
+    assert (riac.teacher.max_goals, riac.teacher.max_history) == (
+        max_goals,
+        max_history,
+    )
     assert gan.agent.mean_features_of == riac.agent.mean_features_of == "buffer"
 
 
@@ -127,7 +166,10 @@ def test_names_that_do_not_go_together_are_refused_in_words(names, message):
 
 @pytest.mark.parametrize("task", ["gate-global", "point-mass-2d"])
 def test_to_name_the_schedule_that_was_published_changes_nothing(task):
-    assert preset(task, "sprl", schedule="proportion").identity == preset(task, "sprl").identity
+    assert (
+        preset(task, "sprl", schedule="proportion").identity
+        == preset(task, "sprl").identity
+    )
 
 
 @pytest.mark.parametrize("task", ["gate-global", "point-mass-2d"])
@@ -137,4 +179,6 @@ def test_a_schedule_without_alpha_is_refused_for_the_joint_fit(task):
     message = r"^teacher.schedule must be one that gives alpha, such as proportion, got Bound\(performance_bound=3.5\)$"
     with pytest.raises(ValueError, match=message):
         config.check()
-    dataclasses.replace(config, teacher=config.teacher.replace(schedule=Proportion())).check()
+    dataclasses.replace(
+        config, teacher=config.teacher.replace(schedule=Proportion())
+    ).check()

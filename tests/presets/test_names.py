@@ -17,23 +17,41 @@ def test_every_listed_preset_can_be_run():
         assert start in (None, config.preset.start)
         assert config.preset.schedule == schedule
         assert config.task.name == task
-        assert (catalogue.name_of(config.agent), catalogue.name_of(config.teacher)) == (agent, teacher)
+        assert (catalogue.name_of(config.agent), catalogue.name_of(config.teacher)) == (
+            agent,
+            teacher,
+        )
 
 
 def test_teachers_that_are_listed_with_starts_and_schedules_declare_them():
-    declared = {name: catalogue.find("teacher", name).cls.declared() for name in catalogue.names("teacher")}
+    declared = {
+        name: catalogue.find("teacher", name).cls.declared()
+        for name in catalogue.names("teacher")
+    }
     assert {name for name in declared if "start" in declared[name]} == set(STARTED)
-    assert {name for name in declared if "schedule" in declared[name]} == {*SCHEDULED, "self-paced-joint"}
+    assert {name for name in declared if "schedule" in declared[name]} == {
+        *SCHEDULED,
+        "self-paced-joint",
+    }
 
 
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"task": "point-mas-2d"}, "unknown task 'point-mas-2d'; did you mean 'point-mass-2d'?"),
+        (
+            {"task": "point-mas-2d"},
+            "unknown task 'point-mas-2d'; did you mean 'point-mass-2d'?",
+        ),
         ({"variant": "articel"}, "unknown variant 'articel'; did you mean 'article'?"),
-        ({"teacher": "self-pased"}, "unknown teacher 'self-pased'; did you mean 'self-paced'?"),
+        (
+            {"teacher": "self-pased"},
+            "unknown teacher 'self-pased'; did you mean 'self-paced'?",
+        ),
         ({"schedule": "bond"}, "unknown schedule 'bond'; did you mean 'bound'?"),
-        ({"teacher": "spgl", "schedule": "bound"}, "the teacher 'spgl' has no schedule, got 'bound'"),
+        (
+            {"teacher": "spgl", "schedule": "bound"},
+            "the teacher 'spgl' has no schedule, got 'bound'",
+        ),
     ],
 )
 def test_a_name_that_is_none_is_answered_with_the_nearest(choice, message):

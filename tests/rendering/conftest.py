@@ -43,8 +43,12 @@ def recorded(experiment, key, contexts):
 
 def film_of(env, strength, contexts, key):
     experiment = experiment_of(env, strength)
-    states, paths = jax.device_get(jax.jit(lambda: recorded(experiment, key, jnp.asarray(contexts)))())
-    return Film(env, episodes(states, paths, experiment.agent.discount), "noise, seed 3")
+    states, paths = jax.device_get(
+        jax.jit(lambda: recorded(experiment, key, jnp.asarray(contexts)))()
+    )
+    return Film(
+        env, episodes(states, paths, experiment.agent.discount), "noise, seed 3"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -56,4 +60,6 @@ def plane_film():
 @pytest.fixture(scope="session")
 def space_film():
     """A throw of the initial distribution's mean, and one from far away."""
-    return film_of(BallCatching(), 0.0, [[0.68, 0.9, 0.85], [1.2, 1.0, 3.5]], jax.random.key(3))
+    return film_of(
+        BallCatching(), 0.0, [[0.68, 0.9, 0.85], [1.2, 1.0, 3.5]], jax.random.key(3)
+    )

@@ -20,48 +20,96 @@ SMALL = ["--size", "320", "240", "--speed", "4"]
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A run of two seeds and two values of a setting."""
-    config = tiny(seeds=(3, 5), num_iterations=2, over={"agent.learning_rate": (1e-3, 1e-2)})
-    return spjax.train(config, tmp_path_factory.mktemp("render") / "run", progress=False)
+    config = tiny(
+        seeds=(3, 5), num_iterations=2, over={"agent.learning_rate": (1e-3, 1e-2)}
+    )
+    return spjax.train(
+        config, tmp_path_factory.mktemp("render") / "run", progress=False
+    )
 
 
 def content(folder):
-    return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        str(p): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
 
 
 def film_in(path):
-    return json.loads(re.search(r'type="application/json">(.*?)</script>', path.read_text()).group(1))
+    return json.loads(
+        re.search(r'type="application/json">(.*?)</script>', path.read_text()).group(1)
+    )
 
 
-def test_render_writes_the_three_files_says_what_happened_and_changes_nothing_else(trained, capsys):
+def test_render_writes_the_three_files_says_what_happened_and_changes_nothing_else(
+    trained, capsys
+):
     before = content(trained)
     context = ["--context", "2.5", "0.5"]
     assert main(["render", str(trained), *context, "--seed", "5", *SMALL]) == 0
     lines = capsys.readouterr().out.splitlines()
     name = f"{trained}/videos/seed-5-learning_rate-0.001-2.5-0.5"
-    assert lines[1:] == [f"page: {name}.html", f"video: {name}.mp4", f"video: {name}.gif"]
+    assert lines[1:] == [
+        f"page: {name}.html",
+        f"video: {name}.mp4",
+        f"video: {name}.gif",
+    ]
     told = r"episode 1: gate position 2.5 m, gate width 0.5 m: (failure|success) after (\d+\.\d0) s, discounted return (.+)"
     end, seconds, total = re.fullmatch(told, lines[0]).groups()
     film = film_in(trained / "videos" / f"{name}.html")
     (episode,) = film["episodes"]
     assert film["title"] == "point-mass-2d, seed 5, iteration 2"
-    assert (episode["end"], len(episode["returns"]) - 1) == (end, round(10 * float(seconds)))
+    assert (episode["end"], len(episode["returns"]) - 1) == (
+        end,
+        round(10 * float(seconds)),
+    )
     assert episode["returns"][-1] == pytest.approx(float(total), abs=0.006)
     new = content(trained)
-    assert {path: new.pop(path) for path in list(new) if "/videos/" not in path} == before
+    assert {
+        path: new.pop(path) for path in list(new) if "/videos/" not in path
+    } == before
     assert len(new) == 3
 
 
-def test_the_same_command_films_the_same_episodes_and_another_draw_or_lane_others(trained, tmp_path):
+def test_the_same_command_films_the_same_episodes_and_another_draw_or_lane_others(
+    trained, tmp_path
+):
     seen = []
-    for number, change in enumerate(([], [], ["--draw", "1"], ["--seed", "5"], ["--lane", "agent.learning_rate=0.01"])):
+    for number, change in enumerate(
+        (
+            [],
+            [],
+            ["--draw", "1"],
+            ["--seed", "5"],
+            ["--lane", "agent.learning_rate=0.01"],
+        )
+    ):
         out = tmp_path / str(number)
-        assert main(["render", str(trained), "--format", "html", "--episodes", "3", "--out", str(out), *change]) == 0
+        assert (
+            main(
+                [
+                    "render",
+                    str(trained),
+                    "--format",
+                    "html",
+                    "--episodes",
+                    "3",
+                    "--out",
+                    str(out),
+                    *change,
+                ]
+            )
+            == 0
+        )
         (page,) = out.iterdir()
         seen.append(film_in(page)["episodes"])
     assert [len(episodes) for episodes in seen] == [3] * 5
     assert seen[0] == seen[1]
     assert all(episodes != seen[0] for episodes in seen[2:])
-    assert {episode["task"] for episode in seen[0]} != {episode["task"] for episode in seen[2]}
+    assert {episode["task"] for episode in seen[0]} != {
+        episode["task"] for episode in seen[2]
+    }
 
 
 @pytest.mark.parametrize(
@@ -86,9 +134,18 @@ def test_the_same_command_films_the_same_episodes_and_another_draw_or_lane_other
         (["--draw", "-1"], "--draw must lie in [0, 2^32), got -1"),
         (["--speed", "0"], "--speed must lie in [0.01, 100], got 0"),
         (["--size", "640"], "--size needs two even numbers in [160, 4096], got 640"),
-        (["--size", "641", "480"], "--size needs two even numbers in [160, 4096], got 641 480"),
-        (["--camera", "90"], "--camera is for tasks in space; point-mass-2d is drawn in the plane"),
-        (["--context", "9", "1"], "--context: gate position = 9 lies outside its bounds [-4, 4] m"),
+        (
+            ["--size", "641", "480"],
+            "--size needs two even numbers in [160, 4096], got 641 480",
+        ),
+        (
+            ["--camera", "90"],
+            "--camera is for tasks in space; point-mass-2d is drawn in the plane",
+        ),
+        (
+            ["--context", "9", "1"],
+            "--context: gate position = 9 lies outside its bounds [-4, 4] m",
+        ),
     ],
 )
 def test_what_the_user_gets_wrong_is_one_sentence(trained, capsys, flags, sentence):
@@ -103,19 +160,27 @@ def test_a_run_that_does_not_exist_is_one_sentence(capsys):
     assert capsys.readouterr().err == "spjax: there is no run folder nowhere\n"
 
 
-def test_without_opengl_the_page_is_written_all_the_same(space_film, tmp_path, monkeypatch, capsys):
+def test_without_opengl_the_page_is_written_all_the_same(
+    space_film, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(offscreen, "BACKENDS", ("bogus",))
     monkeypatch.delenv("MUJOCO_GL", raising=False)
-    with pytest.raises(Failure, match=r"^no frame can be drawn: OpenGL is missing\. .* html needs none$"):
+    with pytest.raises(
+        Failure,
+        match=r"^no frame can be drawn: OpenGL is missing\. .* html needs none$",
+    ):
         write(Console(), space_film, tmp_path / "film", size=(320, 240))
     assert [path.name for path in tmp_path.iterdir()] == ["film.html"]
     assert capsys.readouterr().out == f"page: {tmp_path}/film.html\n"
 
 
-def test_without_an_encoder_the_gif_is_written_all_the_same(plane_film, tmp_path, monkeypatch):
+def test_without_an_encoder_the_gif_is_written_all_the_same(
+    plane_film, tmp_path, monkeypatch
+):
     monkeypatch.setattr("spjax.rendering.video.can_write_mp4", lambda: False)
     with pytest.raises(
-        Failure, match=r"^mp4 needs imageio-ffmpeg: pip install 'spjax\[render\]'; gif and html do not$"
+        Failure,
+        match=r"^mp4 needs imageio-ffmpeg: pip install 'spjax\[render\]'; gif and html do not$",
     ):
         write(Console(), plane_film, tmp_path / "film", ["gif", "mp4"], (320, 240))
     assert [path.name for path in tmp_path.iterdir()] == ["film.gif"]
@@ -125,7 +190,10 @@ def run_python(script, **environment):
     import os
 
     return subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, **environment}
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
     )
 
 

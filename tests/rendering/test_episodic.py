@@ -55,7 +55,9 @@ class Bead(EpisodicTask):
 
     def rollout(self, key, theta, context):
         distance = jnp.abs(theta - context)[0]
-        return Outcome(reward=-distance, success=distance < 0.1, length=jnp.int32(self.horizon))
+        return Outcome(
+            reward=-distance, success=distance < 0.1, length=jnp.int32(self.horizon)
+        )
 
     def states(self, key, theta, context):
         time = jnp.arange(self.horizon + 1)
@@ -99,7 +101,9 @@ def test_an_episodic_task_in_a_scene_is_filmed_where_it_moves(trained, capsys):
     told = r"episode 1: goal 0.75 m: (failure|success) after 1.00 s, discounted return (-?\d+\.\d\d)"
     end, reward = re.fullmatch(told, lines[0]).groups()
     text = (trained / "videos" / "seed-1-0.75.html").read_text()
-    film = json.loads(re.search(r'type="application/json">(.*?)</script>', text).group(1))
+    film = json.loads(
+        re.search(r'type="application/json">(.*?)</script>', text).group(1)
+    )
     (episode,) = film["episodes"]
     bead = [geom["name"] for geom in film["geoms"]].index("bead")
     way = np.array(episode["poses"][bead])[:, 0]
@@ -110,7 +114,9 @@ def test_an_episodic_task_in_a_scene_is_filmed_where_it_moves(trained, capsys):
 
 
 def test_the_states_are_those_of_the_rollouts_that_play_evaluates(trained):
-    config = RunConfig.built(json.loads((trained / "config.json").read_text())["config"])
+    config = RunConfig.built(
+        json.loads((trained / "config.json").read_text())["config"]
+    )
     experiment = jax.tree.map(jnp.asarray, config.experiment(config.lanes()[0]))
     state = experiment.init(jax.random.key(0))
     contexts = jnp.asarray([[0.5], [-0.25]])
@@ -118,4 +124,8 @@ def test_the_states_are_those_of_the_rollouts_that_play_evaluates(trained):
     states = experiment.states(state, jax.random.key(1), contexts)
     assert states.physics.qpos.shape == (11, 2, 1)
     np.testing.assert_array_equal(path[:, :, 0], states.physics.qpos[:, :, 0])
-    np.testing.assert_allclose(-jnp.abs(states.physics.qpos[-1] - contexts)[:, 0], outcome.discounted_return, atol=1e-6)
+    np.testing.assert_allclose(
+        -jnp.abs(states.physics.qpos[-1] - contexts)[:, 0],
+        outcome.discounted_return,
+        atol=1e-6,
+    )

@@ -41,7 +41,9 @@ def painter(tmp_path, monkeypatch, body):
         ),
     ],
 )
-def test_without_opengl_one_sentence_says_what_to_do(space_film, shown, monkeypatch, chosen, sentence):
+def test_without_opengl_one_sentence_says_what_to_do(
+    space_film, shown, monkeypatch, chosen, sentence
+):
     monkeypatch.setattr(offscreen, "BACKENDS", ("bogus",))
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     if chosen:
@@ -52,7 +54,9 @@ def test_without_opengl_one_sentence_says_what_to_do(space_film, shown, monkeypa
     assert str(caught.value) == sentence
 
 
-def test_the_first_backend_that_works_draws_every_frame_in_order(space_film, shown, tmp_path, monkeypatch):
+def test_the_first_backend_that_works_draws_every_frame_in_order(
+    space_film, shown, tmp_path, monkeypatch
+):
     painter(
         tmp_path,
         monkeypatch,
@@ -62,21 +66,40 @@ def test_the_first_backend_that_works_draws_every_frame_in_order(space_film, sho
     )
     monkeypatch.setattr(offscreen, "BACKENDS", ("egl", "osmesa"))
     drawn = list(offscreen.frames(space_film, shown, SIZE))
-    assert len(drawn) == sum(len(space_film.moments(episode)) for episode in space_film.episodes)
+    assert len(drawn) == sum(
+        len(space_film.moments(episode)) for episode in space_film.episodes
+    )
     assert [int(frame[0, 0, 0]) for frame in drawn] == list(range(len(drawn)))
-    assert all(frame.shape == (120, 160, 3) and (frame == frame[0, 0]).all() for frame in drawn)
+    assert all(
+        frame.shape == (120, 160, 3) and (frame == frame[0, 0]).all() for frame in drawn
+    )
 
 
-def test_the_painter_gets_the_poses_of_every_frame_and_the_camera(space_film, shown, tmp_path, monkeypatch):
+def test_the_painter_gets_the_poses_of_every_frame_and_the_camera(
+    space_film, shown, tmp_path, monkeypatch
+):
     copy = tmp_path / "copy.npz"
-    painter(tmp_path, monkeypatch, f"np.savez({str(copy)!r}, **frames)\noutput.write(bytes(3 * width * height))\n")
+    painter(
+        tmp_path,
+        monkeypatch,
+        f"np.savez({str(copy)!r}, **frames)\noutput.write(bytes(3 * width * height))\n",
+    )
     next(offscreen.frames(space_film, shown, SIZE))
     seen, ball = np.load(copy), shown.model.geom("ball").id
     first = len(space_film.moments(space_film.episodes[0]))
-    np.testing.assert_array_equal(seen["episode"], np.repeat([0, 1], [first, len(seen["episode"]) - first]))
-    np.testing.assert_allclose(seen["positions"][first - 1, ball], shown.motions[0].positions[-1, ball])
-    np.testing.assert_allclose(seen["positions"][first, ball], shown.motions[1].positions[0, ball])
-    np.testing.assert_allclose(seen["camera"], [*shown.camera.lookat, shown.camera.distance, *seen["camera"][4:]])
+    np.testing.assert_array_equal(
+        seen["episode"], np.repeat([0, 1], [first, len(seen["episode"]) - first])
+    )
+    np.testing.assert_allclose(
+        seen["positions"][first - 1, ball], shown.motions[0].positions[-1, ball]
+    )
+    np.testing.assert_allclose(
+        seen["positions"][first, ball], shown.motions[1].positions[0, ball]
+    )
+    np.testing.assert_allclose(
+        seen["camera"],
+        [*shown.camera.lookat, shown.camera.distance, *seen["camera"][4:]],
+    )
     assert seen["trail"].tolist() == [ball]
     assert seen["size"].tolist() == list(SIZE)
 
@@ -85,7 +108,9 @@ def test_a_painter_that_stops_is_one_sentence(space_film, shown, tmp_path, monke
     painter(tmp_path, monkeypatch, "output.write(bytes(3 * width * height * 2 + 5))\n")
     drawn = offscreen.frames(space_film, shown, SIZE)
     assert [next(drawn).shape, next(drawn).shape] == [(120, 160, 3)] * 2
-    with pytest.raises(offscreen.NoGraphics, match=r"^MuJoCo stopped drawing after 2 of \d+ frames$"):
+    with pytest.raises(
+        offscreen.NoGraphics, match=r"^MuJoCo stopped drawing after 2 of \d+ frames$"
+    ):
         next(drawn)
 
 

@@ -11,7 +11,9 @@ from spjax.rendering.space import MARK, stage
 
 def content_of(path):
     text = path.read_text()
-    (data,) = re.findall(r'<script id="film" type="application/json">(.*?)</script>', text, re.DOTALL)
+    (data,) = re.findall(
+        r'<script id="film" type="application/json">(.*?)</script>', text, re.DOTALL
+    )
     return json.loads(data), text
 
 
@@ -20,21 +22,37 @@ def shown(space_film):
     return stage(space_film, (960, 656))
 
 
-def test_a_page_in_the_plane_has_the_paths_and_walls_and_needs_nothing_else(plane_film, tmp_path):
+def test_a_page_in_the_plane_has_the_paths_and_walls_and_needs_nothing_else(
+    plane_film, tmp_path
+):
     write_page(tmp_path / "film.html", plane_film, None)
     content, text = content_of(tmp_path / "film.html")
-    assert [len(episode["path"]) for episode in content["episodes"]] == [e.length + 1 for e in plane_film.episodes]
+    assert [len(episode["path"]) for episode in content["episodes"]] == [
+        e.length + 1 for e in plane_film.episodes
+    ]
     for shown, episode in zip(content["episodes"], plane_film.episodes, strict=True):
         np.testing.assert_allclose(shown["path"], episode.path, atol=6e-5)
         np.testing.assert_allclose(shown["returns"], episode.returns, atol=6e-5)
-    assert content["episodes"][0]["walls"] == [[[-4, 0], [-3.25, 0]], [[-2.75, 0], [4, 0]]]
+    assert content["episodes"][0]["walls"] == [
+        [[-4, 0], [-3.25, 0]],
+        [[-2.75, 0], [4, 0]],
+    ]
     assert content["goal"] == [0, -3]
-    assert (content["episodes"][0]["success"], content["episodes"][0]["end"]) == (False, "failure")
-    assert (content["period"], content["speed"], content["title"]) == (0.1, 1.0, "noise, seed 3")
+    assert (content["episodes"][0]["success"], content["episodes"][0]["end"]) == (
+        False,
+        "failure",
+    )
+    assert (content["period"], content["speed"], content["title"]) == (
+        0.1,
+        1.0,
+        "noise, seed 3",
+    )
     assert not re.findall(r"https?://", text)
 
 
-def test_a_page_in_space_has_the_poses_that_mujoco_computes(space_film, shown, tmp_path):
+def test_a_page_in_space_has_the_poses_that_mujoco_computes(
+    space_film, shown, tmp_path
+):
     write_page(tmp_path / "film.html", space_film, shown)
     content, text = content_of(tmp_path / "film.html")
     plain = mujoco.MjModel.from_xml_string(space_film.env.physics_scene().mjcf)
@@ -49,18 +67,28 @@ def test_a_page_in_space_has_the_poses_that_mujoco_computes(space_film, shown, t
             matrix = np.empty(9)
             mujoco.mju_quat2Mat(matrix, np.array(pose[3:]))
             np.testing.assert_allclose(matrix, data.geom_xmat[geom], atol=4e-4)
-    assert len(content["episodes"][0]["poses"][names.index("ball")]) == space_film.episodes[0].length + 1
-    assert len(content["episodes"][0]["poses"][names.index("ground")]) == 1  # stands still
+    assert (
+        len(content["episodes"][0]["poses"][names.index("ball")])
+        == space_film.episodes[0].length + 1
+    )
+    assert (
+        len(content["episodes"][0]["poses"][names.index("ground")]) == 1
+    )  # stands still
     assert set(re.findall(r"https?://[^\s\"']+", text)) == {
         "https://cdn.jsdelivr.net/npm/three@0.180.0/build/three.module.js",
         "https://cdn.jsdelivr.net/npm/three@0.180.0/examples/jsm/",
     }
 
 
-def test_geoms_have_their_kinds_colors_and_the_sizes_that_their_kind_has(space_film, shown):
+def test_geoms_have_their_kinds_colors_and_the_sizes_that_their_kind_has(
+    space_film, shown
+):
     content = space_content(space_film, shown)
     geoms = {
-        geom["name"]: (geom, size) for geom, size in zip(content["geoms"], content["episodes"][0]["sizes"], strict=True)
+        geom["name"]: (geom, size)
+        for geom, size in zip(
+            content["geoms"], content["episodes"][0]["sizes"], strict=True
+        )
     }
     assert (geoms["ball"][0]["kind"], geoms["ball"][1]) == ("sphere", [0.02])
     assert (geoms["net"][0]["kind"], geoms["net"][1]) == ("cylinder", [0.06, 0.01])
@@ -75,12 +103,20 @@ def test_the_camera_of_the_page_stands_where_that_of_the_video_does(space_film, 
     camera = space_content(space_film, shown)["camera"]
     view = np.subtract(camera["lookat"], camera["from"])
     assert np.linalg.norm(view) == pytest.approx(shown.camera.distance, abs=1e-3)
-    assert np.degrees(np.arctan2(view[1], view[0])) == pytest.approx(shown.camera.azimuth, abs=0.01)
-    assert np.degrees(np.arcsin(view[2] / np.linalg.norm(view))) == pytest.approx(shown.camera.elevation, abs=0.01)
+    assert np.degrees(np.arctan2(view[1], view[0])) == pytest.approx(
+        shown.camera.azimuth, abs=0.01
+    )
+    assert np.degrees(np.arcsin(view[2] / np.linalg.norm(view))) == pytest.approx(
+        shown.camera.elevation, abs=0.01
+    )
 
 
 def test_no_text_of_the_film_ends_the_script_that_holds_it(plane_film, tmp_path):
-    object.__setattr__(odd := type(plane_film)(plane_film.env, plane_film.episodes, "</script><b>"), "speed", 1.0)
+    object.__setattr__(
+        odd := type(plane_film)(plane_film.env, plane_film.episodes, "</script><b>"),
+        "speed",
+        1.0,
+    )
     write_page(tmp_path / "film.html", odd, None)
     content, text = content_of(tmp_path / "film.html")
     assert content["title"] == "</script><b>"

@@ -21,7 +21,9 @@ def test_there_is_a_frame_for_every_moment_and_the_path_grows(plane_film, drawn)
     lengths = [len(plane_film.moments(episode)) for episode in plane_film.episodes]
     assert len(drawn) == sum(lengths)
     assert {frame.shape for frame in drawn} == {(240, 320, 3)}
-    changed = [int((frame != drawn[0]).any(axis=-1).sum()) for frame in drawn[: lengths[0]]]
+    changed = [
+        int((frame != drawn[0]).any(axis=-1).sum()) for frame in drawn[: lengths[0]]
+    ]
     assert changed[0] == 0
     assert changed[5] < changed[lengths[0] // 3]
 
@@ -29,7 +31,9 @@ def test_there_is_a_frame_for_every_moment_and_the_path_grows(plane_film, drawn)
 def test_the_end_has_the_color_of_failure_and_nothing_before_it(plane_film, drawn):
     first = len(plane_film.moments(plane_film.episodes[0]))
     assert count_pixels(drawn[first - 1], BAD) > 30
-    assert count_pixels(drawn[first - 23], BAD) == 0  # one before the end, which is held for 21 frames
+    assert (
+        count_pixels(drawn[first - 23], BAD) == 0
+    )  # one before the end, which is held for 21 frames
     assert not any(count_pixels(frame, GOOD) for frame in drawn[:first])
 
 

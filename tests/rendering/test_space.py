@@ -18,7 +18,9 @@ def shown(space_film):
     return stage(space_film, SIZE)
 
 
-def test_every_geom_is_where_mujoco_puts_it_in_the_recorded_positions(space_film, shown):
+def test_every_geom_is_where_mujoco_puts_it_in_the_recorded_positions(
+    space_film, shown
+):
     plain = mujoco.MjModel.from_xml_string(space_film.env.physics_scene().mjcf)
     data = mujoco.MjData(plain)
     for episode, part in zip(space_film.episodes, shown.motions, strict=True):
@@ -27,21 +29,28 @@ def test_every_geom_is_where_mujoco_puts_it_in_the_recorded_positions(space_film
             mujoco.mj_forward(plain, data)
             for geom in range(plain.ngeom):
                 same = shown.model.geom(plain.geom(geom).name).id
-                np.testing.assert_allclose(part.positions[time, same], data.geom_xpos[geom], atol=1e-5)
+                np.testing.assert_allclose(
+                    part.positions[time, same], data.geom_xpos[geom], atol=1e-5
+                )
                 matrix = np.empty(9)
                 mujoco.mju_quat2Mat(matrix, part.quaternions[time, same])
                 np.testing.assert_allclose(matrix, data.geom_xmat[geom], atol=1e-5)
-                if plain.geom_type[geom] != mujoco.mjtGeom.mjGEOM_PLANE:  # which is shown without end
+                if (
+                    plain.geom_type[geom] != mujoco.mjtGeom.mjGEOM_PLANE
+                ):  # which is shown without end
                     np.testing.assert_allclose(part.sizes[same], plain.geom_size[geom])
 
 
-def test_the_mark_is_where_the_ball_is_thrown_at_and_the_ball_comes_near_it(space_film, shown):
+def test_the_mark_is_where_the_ball_is_thrown_at_and_the_ball_comes_near_it(
+    space_film, shown
+):
     mark, ball = shown.model.geom(MARK).id, shown.model.geom("ball").id
     assert shown.trail == ball
     angle, radius, _ = space_film.episodes[1].context
     target = [0.0, -radius * np.cos(angle), 0.75 + radius * np.sin(angle)]
     np.testing.assert_allclose(
-        shown.motions[1].positions[:, mark], np.tile(target, (len(shown.motions[1].positions), 1))
+        shown.motions[1].positions[:, mark],
+        np.tile(target, (len(shown.motions[1].positions), 1)),
     )
     distance = np.linalg.norm(shown.motions[1].positions[:, ball] - target, axis=1)
     assert distance.min() < 0.06  # 6 m/s, every 10 ms
@@ -49,7 +58,9 @@ def test_the_mark_is_where_the_ball_is_thrown_at_and_the_ball_comes_near_it(spac
 
 def test_the_decoration_changes_no_physics(space_film):
     scene = space_film.env.physics_scene().mjcf
-    models = [mujoco.MjModel.from_xml_string(text) for text in (scene, decorated(scene))]
+    models = [
+        mujoco.MjModel.from_xml_string(text) for text in (scene, decorated(scene))
+    ]
     ends = []
     for model in models:
         data = mujoco.MjData(model)
@@ -64,11 +75,15 @@ def test_between_frames_geoms_move_straight_and_turn_the_short_way():
     half = np.sqrt(0.5)
     frames = Motion(
         positions=np.array([[[0.0, 0.0, 0.0]], [[2.0, 4.0, 0.0]]]),
-        quaternions=np.array([[[1.0, 0.0, 0.0, 0.0]], [[-half, 0.0, 0.0, -half]]]),  # a quarter turn about z
+        quaternions=np.array(
+            [[[1.0, 0.0, 0.0, 0.0]], [[-half, 0.0, 0.0, -half]]]
+        ),  # a quarter turn about z
         sizes=np.ones((1, 3)),
     )
     middle = frames.at(np.array([0.0, 0.5, 1.0]))
-    np.testing.assert_allclose(middle.positions[:, 0], [[0, 0, 0], [1, 2, 0], [2, 4, 0]])
+    np.testing.assert_allclose(
+        middle.positions[:, 0], [[0, 0, 0], [1, 2, 0], [2, 4, 0]]
+    )
     eighth = [np.cos(np.pi / 8), 0, 0, np.sin(np.pi / 8)]
     np.testing.assert_allclose(middle.quaternions[1, 0], eighth, atol=1e-12)
     np.testing.assert_allclose(np.abs(middle.quaternions[2, 0]), [half, 0, 0, half])
@@ -78,8 +93,18 @@ def test_between_frames_geoms_move_straight_and_turn_the_short_way():
 def test_all_that_moves_is_in_the_picture_and_fills_it(space_film, view):
     camera = stage(space_film, SIZE, view).camera
     assert (camera.azimuth, camera.elevation)[: len(view)] == view
-    solid = [geom.id for geom in map(stage(space_film, SIZE).model.geom, ("ball", "net", "turret", "palm"))]
-    points = np.concatenate([part.positions[:, solid].reshape(-1, 3) for part in stage(space_film, SIZE).motions])
+    solid = [
+        geom.id
+        for geom in map(
+            stage(space_film, SIZE).model.geom, ("ball", "net", "turret", "palm")
+        )
+    ]
+    points = np.concatenate(
+        [
+            part.positions[:, solid].reshape(-1, 3)
+            for part in stage(space_film, SIZE).motions
+        ]
+    )
     right, up, depth = camera.axes() @ (points - camera.lookat).T
     depth = depth + camera.distance
     slope = np.tan(np.radians(camera.fovy) / 2)
@@ -98,7 +123,11 @@ def test_fields_of_an_instance_move_and_size_its_geoms():
         '<body name="hand" mocap="true"><geom name="glove" size="0.1" pos="0 0 1"/></body>'
         '<body><joint type="slide" axis="1 0 0"/><geom name="cart" size="0.2" mass="1"/></body></worldbody></mujoco>',
         substeps=1,
-        fields=(Field("geom_pos", ("wall",)), Field("geom_size", ("wall",)), Field("mocap_pos", ("hand",))),
+        fields=(
+            Field("geom_pos", ("wall",)),
+            Field("geom_size", ("wall",)),
+            Field("mocap_pos", ("hand",)),
+        ),
     )
     states = types.SimpleNamespace(
         physics=PhysicsState(
@@ -120,7 +149,9 @@ def test_fields_of_an_instance_move_and_size_its_geoms():
     compiled = compile_scene(Scene(decorated(scene.mjcf), 1, fields=scene.fields))
     episode = Episode(states, np.zeros((2, 2)), np.zeros(2))
     part = motion(compiled, Film(env, (episode,), "", 1.0), episode)
-    wall, glove, cart, mark = (compiled.model.geom(name).id for name in ("wall", "glove", "cart", MARK))
+    wall, glove, cart, mark = (
+        compiled.model.geom(name).id for name in ("wall", "glove", "cart", MARK)
+    )
     np.testing.assert_allclose(part.positions[:, wall], [[1, 2, 3]] * 2)
     np.testing.assert_allclose(part.positions[:, glove], [[0, 0, 1], [0, 5, 1]])
     np.testing.assert_allclose(part.positions[:, cart, 0], [0.5, 0.75])

@@ -32,8 +32,13 @@ def test_the_files_have_all_frames_at_the_right_pace(film, tmp_path):
     assert (frames, seconds) == (count, pytest.approx(count / 25, abs=0.02))
     reader = imageio_ffmpeg.read_frames(str(paths[0]))
     assert next(reader)["size"] == SIZE
-    seen = [np.frombuffer(frame, np.uint8).reshape(240, 320, 3)[20, 20, 0] for frame in reader]
-    np.testing.assert_allclose(seen, [5 * number % 256 for number in range(count)], atol=6)
+    seen = [
+        np.frombuffer(frame, np.uint8).reshape(240, 320, 3)[20, 20, 0]
+        for frame in reader
+    ]
+    np.testing.assert_allclose(
+        seen, [5 * number % 256 for number in range(count)], atol=6
+    )
     image = Image.open(paths[1])
     assert image.size == (160, 120)
     assert image.info["loop"] == 0
@@ -42,14 +47,21 @@ def test_the_files_have_all_frames_at_the_right_pace(film, tmp_path):
         image.seek(number)
         durations.append(image.info["duration"])
     assert sum(durations) == 40 * count
-    assert sorted(path.name for path in paths[0].parent.iterdir()) == ["film.gif", "film.mp4"]
+    assert sorted(path.name for path in paths[0].parent.iterdir()) == [
+        "film.gif",
+        "film.mp4",
+    ]
 
 
 @pytest.mark.parametrize("name", ["film.mp4", "film.gif"])
-def test_a_film_that_breaks_off_leaves_no_file_and_an_old_one_as_it_was(film, tmp_path, name):
+def test_a_film_that_breaks_off_leaves_no_file_and_an_old_one_as_it_was(
+    film, tmp_path, name
+):
     (tmp_path / name).write_text("old")
     with pytest.raises(RuntimeError, match="no more"):
-        video.write_videos([tmp_path / name], film, blank_frames(film, SIZE, stop=3), SIZE)
+        video.write_videos(
+            [tmp_path / name], film, blank_frames(film, SIZE, stop=3), SIZE
+        )
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == "old"
 
@@ -57,7 +69,9 @@ def test_a_film_that_breaks_off_leaves_no_file_and_an_old_one_as_it_was(film, tm
 def test_an_encoder_that_gives_up_is_one_sentence(film, tmp_path, monkeypatch):
     monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", "/bin/false")
     with pytest.raises(OSError, match=r"FFmpeg could not write .*film\.mp4"):
-        video.write_videos([tmp_path / "film.mp4"], film, blank_frames(film, (640, 480)), (640, 480))
+        video.write_videos(
+            [tmp_path / "film.mp4"], film, blank_frames(film, (640, 480)), (640, 480)
+        )
     assert not any(tmp_path.iterdir())
 
 
@@ -75,7 +89,9 @@ def test_captions_stand_below_the_picture_and_the_end_is_told_only_there(film):
 
 @pytest.mark.parametrize("width", [160, 240, 320, 720])
 def test_captions_fit_into_a_narrow_film(film, width):
-    film = dataclasses.replace(film, title="point-mass-2d, seed 12, iteration 400", speed=100.0)
+    film = dataclasses.replace(
+        film, title="point-mass-2d, seed 12, iteration 400", speed=100.0
+    )
     size = (width, 240)
     bands = [
         255 - frame[-video.band_height(size) :].astype(int)

@@ -10,7 +10,10 @@ from tests.analysis.test_records import a_record
 
 def test_written_records_are_read_back_equal_with_sorted_keys(tmp_path: Path) -> None:
     file = tmp_path / "new" / "table.json"
-    records = [a_record(settings={"teacher.schedule.zeta": 0.8}), a_record(values=[1.0, float("inf")])]
+    records = [
+        a_record(settings={"teacher.schedule.zeta": 0.8}),
+        a_record(values=[1.0, float("inf")]),
+    ]
     results.write_records(file, records)
     assert results.read_records(file) == records
     assert [path.name for path in file.parent.iterdir()] == ["table.json"]

@@ -32,7 +32,10 @@ def refuse(constant: str) -> NoReturn:
     [
         Scenario(reference=REFERENCE),
         Scenario(env="ball-catching", teacher="default", schedule=None, start=None),
-        Scenario(swept=({"agent.max_grad_norm": 0.5}, {"agent.max_grad_norm": math.inf}), seeds=(3,)),
+        Scenario(
+            swept=({"agent.max_grad_norm": 0.5}, {"agent.max_grad_norm": math.inf}),
+            seeds=(3,),
+        ),
         Scenario(swept=({"teacher.std_floor": (0.2, 0.1, math.inf)},)),
     ],
 )
@@ -55,8 +58,15 @@ def test_format_2_spells_a_part_by_kind_name_and_settings() -> None:
     raw = record_of(Scenario(reference=REFERENCE)).to_json()
     assert raw["format_version"] == 2
     assert raw["config"]["task"] == {"task": "point-mass-3d"}
-    assert raw["config"]["teacher"] == {"teacher": "self-paced", "schedule": {"schedule": "proportion", "zeta": 1.6}}
-    assert raw["preset"] == {"schedule": "proportion", "variant": "published", "start": "initial"}
+    assert raw["config"]["teacher"] == {
+        "teacher": "self-paced",
+        "schedule": {"schedule": "proportion", "zeta": 1.6},
+    }
+    assert raw["preset"] == {
+        "schedule": "proportion",
+        "variant": "published",
+        "start": "initial",
+    }
     assert raw["reference"] == {
         "final": {"mean": 8.45, "standard_error": 0.42},
         "iterations": {"mean": 165.0, "standard_error": 14.0},
@@ -75,20 +85,39 @@ def test_kept_cells_of_format_1_are_read(cell: str) -> None:
     assert raw["format_version"] == 1
     run = load_run(CELLS / cell)
     record = run.config
-    for name in ("agent", "teacher", "schedule", "variant", "start", "hold_position", "num_iterations", "commit"):
+    for name in (
+        "agent",
+        "teacher",
+        "schedule",
+        "variant",
+        "start",
+        "hold_position",
+        "num_iterations",
+        "commit",
+    ):
         assert getattr(record, name) == raw[name], name
     assert (record.task, list(record.seeds)) == (raw["env"], raw["seeds"])
     assert list(record.target.mean) == raw["target"]["mean"]
     assert record.settings["task"] == raw["settings"]["env"]
     assert record.settings["agent"].keys() == raw["settings"]["agent"].keys()
     assert record.reference is None
-    assert len(run.evaluation_curves("discounted_return", run.groups()[0]).values) == len(raw["lanes"])
+    assert len(
+        run.evaluation_curves("discounted_return", run.groups()[0]).values
+    ) == len(raw["lanes"])
 
 
-def of_format_1(agent: str, teacher: str, schedule: str | None, over: dict, /, **settings: dict) -> RunRecord:
+def of_format_1(
+    agent: str, teacher: str, schedule: str | None, over: dict, /, **settings: dict
+) -> RunRecord:
     """Returns what is read of a file of format 1."""
-    raw = json.loads((CELLS / "ball-catching_ppo_self-paced_proportion" / "config.json").read_text())
-    swept = [{name: values[index] for name, values in over.items()} for index in range(2)] if over else [{}]
+    raw = json.loads(
+        (CELLS / "ball-catching_ppo_self-paced_proportion" / "config.json").read_text()
+    )
+    swept = (
+        [{name: values[index] for name, values in over.items()} for index in range(2)]
+        if over
+        else [{}]
+    )
     return RunRecord.from_json(
         raw
         | {"agent": agent, "teacher": teacher, "schedule": schedule, "over": over}
@@ -110,7 +139,9 @@ def of_format_1(agent: str, teacher: str, schedule: str | None, over: dict, /, *
         ("sac", "goal-gan", ("sac", "goal-gan")),
     ],
 )
-def test_parts_of_format_1_have_the_names_of_today(agent: str, teacher: str, today: tuple[str, str]) -> None:
+def test_parts_of_format_1_have_the_names_of_today(
+    agent: str, teacher: str, today: tuple[str, str]
+) -> None:
     record = of_format_1(agent, teacher, None, {})
     assert (record.agent, record.teacher) == today
     assert today[0] in catalogue.names("agent")
@@ -118,39 +149,90 @@ def test_parts_of_format_1_have_the_names_of_today(agent: str, teacher: str, tod
 
 
 def test_settings_of_format_1_are_parts_inside_parts() -> None:
-    old = {"warmup": 5, "offset": 20, "kl_proportion": 1.6, "max_alpha": 1e5, "performance_bound": 3.5}
-    moments = {"initial_mean": (0.5, 1.0), "initial_std": (2.0, 3.0), "target_mean": None, "target_std": None}
-    record = of_format_1("ppo", "self-paced", "proportion", {}, teacher={**old, **moments, "schedule": "proportion"})
+    old = {
+        "warmup": 5,
+        "offset": 20,
+        "kl_proportion": 1.6,
+        "max_alpha": 1e5,
+        "performance_bound": 3.5,
+    }
+    moments = {
+        "initial_mean": (0.5, 1.0),
+        "initial_std": (2.0, 3.0),
+        "target_mean": None,
+        "target_std": None,
+    }
+    record = of_format_1(
+        "ppo",
+        "self-paced",
+        "proportion",
+        {},
+        teacher={**old, **moments, "schedule": "proportion"},
+    )
     # alpha was 0 in the first K_alpha - 1 updates
     assert record.settings["teacher"] == {
-        "schedule": {"schedule": "proportion", "zeta": 1.6, "offset": 19, "max_alpha": 1e5},
+        "schedule": {
+            "schedule": "proportion",
+            "zeta": 1.6,
+            "offset": 19,
+            "max_alpha": 1e5,
+        },
         "warmup": 5,
         "initial": {"distribution": "gaussian", "mean": (0.5, 1.0), "std": (2.0, 3.0)},
     }
     bound = of_format_1("ppo", "self-paced", "bound", {}, teacher=old)
-    assert bound.settings["teacher"] == {"schedule": {"schedule": "bound", "performance_bound": 3.5}, "warmup": 5}
-    spgl = of_format_1("ppo", "self-paced-gaussian", None, {}, teacher={"performance_bound": 3.5})
+    assert bound.settings["teacher"] == {
+        "schedule": {"schedule": "bound", "performance_bound": 3.5},
+        "warmup": 5,
+    }
+    spgl = of_format_1(
+        "ppo", "self-paced-gaussian", None, {}, teacher={"performance_bound": 3.5}
+    )
     assert spgl.settings["teacher"] == {"performance_bound": 3.5}
-    assert of_format_1("ppo", "self-paced", "proportion", {}, teacher={"offset": 0}).schedule == "proportion"
+    assert (
+        of_format_1(
+            "ppo", "self-paced", "proportion", {}, teacher={"offset": 0}
+        ).schedule
+        == "proportion"
+    )
 
 
 def test_the_rule_of_alpha_was_a_setting_of_sprl_and_is_one_of_its_teacher() -> None:
-    record = of_format_1("sprl", "self-paced", None, {}, agent={"max_kl": 0.4, "offset": 140, "kl_proportion": 0.02})
+    record = of_format_1(
+        "sprl",
+        "self-paced",
+        None,
+        {},
+        agent={"max_kl": 0.4, "offset": 140, "kl_proportion": 0.02},
+    )
     assert record.settings["agent"] == {"max_kl": 0.4}
     # alpha was 0 in the first K_alpha + 1 iterations
-    assert record.settings["teacher"] == {"schedule": {"schedule": "proportion", "offset": 141, "zeta": 0.02}}
+    assert record.settings["teacher"] == {
+        "schedule": {"schedule": "proportion", "offset": 141, "zeta": 0.02}
+    }
     assert record.schedule == "proportion"
 
 
 def test_swept_settings_of_format_1_have_the_names_of_today() -> None:
-    old = {"teacher.kl_proportion": (0.4, 0.8), "teacher.offset": (0, 5), "env.force_gain": (1.0, 2.0)}
-    record = of_format_1("ppo", "self-paced", "proportion", old)
-    today = {"teacher.schedule.zeta": 0.8, "teacher.schedule.offset": 4, "task.force_gain": 2.0}
-    assert record.over == {"teacher.schedule.zeta": (0.4, 0.8), "teacher.schedule.offset": (0, 4)} | {
-        "task.force_gain": (1.0, 2.0)
+    old = {
+        "teacher.kl_proportion": (0.4, 0.8),
+        "teacher.offset": (0, 5),
+        "env.force_gain": (1.0, 2.0),
     }
+    record = of_format_1("ppo", "self-paced", "proportion", old)
+    today = {
+        "teacher.schedule.zeta": 0.8,
+        "teacher.schedule.offset": 4,
+        "task.force_gain": 2.0,
+    }
+    assert record.over == {
+        "teacher.schedule.zeta": (0.4, 0.8),
+        "teacher.schedule.offset": (0, 4),
+    } | {"task.force_gain": (1.0, 2.0)}
     assert record.lanes[1].settings == today
-    sprl = of_format_1("sprl", "self-paced", None, {"agent.offset": (1, 2), "agent.max_kl": (0.1, 0.2)})
+    sprl = of_format_1(
+        "sprl", "self-paced", None, {"agent.offset": (1, 2), "agent.max_kl": (0.1, 0.2)}
+    )
     assert sprl.lanes[1].settings == {"teacher.schedule.offset": 3, "agent.max_kl": 0.2}
 
 
@@ -161,7 +243,9 @@ def test_a_kept_run_of_infinite_settings_has_them_again() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_file_of_no_json_is_refused_and_leaves_the_old_one(tmp_path: Path, value: float) -> None:
+def test_a_file_of_no_json_is_refused_and_leaves_the_old_one(
+    tmp_path: Path, value: float
+) -> None:
     file = tmp_path / "new" / "summary.json"
     write_json(file, {"seconds": 1.0})
     with pytest.raises(ValueError, match="not JSON compliant"):
@@ -170,7 +254,9 @@ def test_a_file_of_no_json_is_refused_and_leaves_the_old_one(tmp_path: Path, val
     assert [path.name for path in file.parent.iterdir()] == ["summary.json"]
 
 
-def test_a_write_that_fails_leaves_nothing_of_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_leaves_nothing_of_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def half_written(table: pa.Table, path: Path) -> None:
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
@@ -182,7 +268,10 @@ def test_a_write_that_fails_leaves_nothing_of_itself(tmp_path: Path, monkeypatch
 
 
 def test_what_a_killed_process_left_is_discarded(tmp_path: Path) -> None:
-    kept, newer = tmp_path / "metrics" / "000005.parquet", tmp_path / "metrics" / "000010.parquet"
+    kept, newer = (
+        tmp_path / "metrics" / "000005.parquet",
+        tmp_path / "metrics" / "000010.parquet",
+    )
     half = tmp_path / "evaluation" / ".000010.parquet.77.tmp"
     for file in (kept, newer, half):
         file.parent.mkdir(exist_ok=True)

@@ -37,23 +37,37 @@ def step(batch, moves_scale, reached=False):
     """Updates a batch in its own dtype; returns NumPy arrays."""
     reached = np.full(len(batch.values), reached)
     with jax.enable_x64(batch.values.dtype == np.float64):
-        return jax.tree.map(np.asarray, BATCHED(jax.tree.map(jnp.asarray, batch), moves_scale, reached))
+        return jax.tree.map(
+            np.asarray, BATCHED(jax.tree.map(jnp.asarray, batch), moves_scale, reached)
+        )
 
 
 @functools.cache
 def family_batch(dtype, dim=3):
     """The shared problems, their old distributions given the target's shape, V_LB clearly below the performance."""
     batch = problem_batch("float64", dim)
-    diagonals = [np.diagonal(chol, axis1=1, axis2=2) for chol in (batch.old_chol, batch.target_chol)]
-    chol = np.exp(np.log(diagonals[0] / diagonals[1]).mean(axis=1))[:, None, None] * batch.target_chol
-    whitened = np.linalg.solve(batch.old_chol, (batch.contexts - batch.old_mean[:, None]).transpose(0, 2, 1))
+    diagonals = [
+        np.diagonal(chol, axis1=1, axis2=2)
+        for chol in (batch.old_chol, batch.target_chol)
+    ]
+    chol = (
+        np.exp(np.log(diagonals[0] / diagonals[1]).mean(axis=1))[:, None, None]
+        * batch.target_chol
+    )
+    whitened = np.linalg.solve(
+        batch.old_chol, (batch.contexts - batch.old_mean[:, None]).transpose(0, 2, 1)
+    )
     batch = batch._replace(
         old_chol=chol,
         contexts=batch.old_mean[:, None] + (chol @ whitened).transpose(0, 2, 1),
-        std_floor=np.where(batch.std_floor > 0, np.diagonal(chol, axis1=1, axis2=2), 0.0),
+        std_floor=np.where(
+            batch.std_floor > 0, np.diagonal(chol, axis1=1, axis2=2), 0.0
+        ),
         performance_bound=batch.performance_bound - 1e-3,
     )
-    return jax.tree.map(lambda leaf: leaf if leaf.dtype == bool else leaf.astype(dtype), batch)
+    return jax.tree.map(
+        lambda leaf: leaf if leaf.dtype == bool else leaf.astype(dtype), batch
+    )
 
 
 def unreachable(batch):
@@ -62,6 +76,10 @@ def unreachable(batch):
 
 def slopes(problem):
     """Returns the derivatives of the importance-weighted performance by d and tau at the old distribution."""
-    whitened = np.linalg.solve(problem.old_chol, (problem.contexts[problem.mask] - problem.old_mean).T).T
+    whitened = np.linalg.solve(
+        problem.old_chol, (problem.contexts[problem.mask] - problem.old_mean).T
+    ).T
     values = problem.values[problem.mask]
-    return values @ whitened / values.size, values @ ((whitened**2).sum(axis=1) - whitened.shape[1]) / 2 / values.size
+    return values @ whitened / values.size, values @ (
+        (whitened**2).sum(axis=1) - whitened.shape[1]
+    ) / 2 / values.size

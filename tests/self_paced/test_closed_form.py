@@ -6,7 +6,13 @@ from scipy.optimize import minimize
 
 from benchmarks.context_problems import gaussian_kl, objective, performance
 from spjax.self_paced import Mode
-from tests.self_paced.gaussian_problems import PARTS, family_batch, slopes, step, unreachable
+from tests.self_paced.gaussian_problems import (
+    PARTS,
+    family_batch,
+    slopes,
+    step,
+    unreachable,
+)
 from tests.self_paced.problems import LANES, lane, problem_batch, run
 
 
@@ -15,8 +21,14 @@ def test_the_slopes_of_the_expansion_are_those_of_the_importance_weighted_perfor
     by_mean, by_scale = slopes(problem)
     start = performance(problem, problem.old_mean, problem.old_chol)
     for axis in range(3):
-        moved = performance(problem, problem.old_mean + 1e-6 * problem.old_chol[:, axis], problem.old_chol)
-        np.testing.assert_allclose((moved - start) / 1e-6, by_mean[axis], rtol=1e-4, atol=1e-4)
+        moved = performance(
+            problem,
+            problem.old_mean + 1e-6 * problem.old_chol[:, axis],
+            problem.old_chol,
+        )
+        np.testing.assert_allclose(
+            (moved - start) / 1e-6, by_mean[axis], rtol=1e-4, atol=1e-4
+        )
     moved = performance(problem, problem.old_mean, problem.old_chol * np.exp(0.5e-6))
     np.testing.assert_allclose((moved - start) / 1e-6, by_scale, rtol=1e-4, atol=1e-4)
 
@@ -30,12 +42,16 @@ def test_before_v_lb_is_reached_a_mean_step_goes_along_the_performance_slope_to_
         slope, _ = slopes(problem)
         d = np.sqrt(2 * problem.max_kl) * slope / np.linalg.norm(slope)
         width = np.diagonal(problem.old_chol)
-        np.testing.assert_allclose((new.mean[index] - problem.old_mean) / width, d, atol=1e-9)
+        np.testing.assert_allclose(
+            (new.mean[index] - problem.old_mean) / width, d, atol=1e-9
+        )
         np.testing.assert_array_equal(new.chol[index], problem.old_chol)
 
 
 def test_before_v_lb_is_reached_a_scale_step_follows_the_sign_of_the_slope_to_its_limit():
-    batch = unreachable(family_batch("float64"))._replace(std_floor=np.zeros((LANES, 3)))
+    batch = unreachable(family_batch("float64"))._replace(
+        std_floor=np.zeros((LANES, 3))
+    )
     new, record = step(batch, True)
     for index in range(LANES):
         problem = lane(batch, index)
@@ -47,16 +63,22 @@ def test_before_v_lb_is_reached_a_scale_step_follows_the_sign_of_the_slope_to_it
 
 
 @pytest.mark.parametrize("slack", [0.0, 0.05, 0.3, 100.0])
-def test_a_mean_step_towards_the_target_is_the_nearest_feasible_one_that_scipy_finds(slack):
+def test_a_mean_step_towards_the_target_is_the_nearest_feasible_one_that_scipy_finds(
+    slack,
+):
     batch = problem_batch("float64")
-    start = np.array([lane(batch, i).values[batch.mask[i]].mean() for i in range(LANES)])
+    start = np.array(
+        [lane(batch, i).values[batch.mask[i]].mean() for i in range(LANES)]
+    )
     batch = family_batch("float64")._replace(performance_bound=start - slack - 1e-12)
     new, record = step(batch, False)
     assert np.all(record.mode == Mode.TARGET)
     for index in range(13):
         problem = lane(batch, index)
         wish = np.linalg.solve(problem.old_chol, problem.target_mean - problem.old_mean)
-        wish *= min(1.0, 10 / max(np.linalg.norm(wish), 1e-300))  # the nearest point is the same from nearer by
+        wish *= min(
+            1.0, 10 / max(np.linalg.norm(wish), 1e-300)
+        )  # the nearest point is the same from nearer by
         slope, _ = slopes(problem)
         found = minimize(
             lambda d, wish=wish: ((d - wish) ** 2).sum(),
@@ -64,8 +86,16 @@ def test_a_mean_step_towards_the_target_is_the_nearest_feasible_one_that_scipy_f
             jac=lambda d, wish=wish: 2 * (d - wish),
             method="SLSQP",
             constraints=[
-                {"type": "ineq", "fun": lambda d, p=problem: 2 * p.max_kl - d @ d, "jac": lambda d: -2 * d},
-                {"type": "ineq", "fun": lambda d, s=slope: slack + 1e-12 + d @ s, "jac": lambda d, s=slope: s},
+                {
+                    "type": "ineq",
+                    "fun": lambda d, p=problem: 2 * p.max_kl - d @ d,
+                    "jac": lambda d: -2 * d,
+                },
+                {
+                    "type": "ineq",
+                    "fun": lambda d, s=slope: slack + 1e-12 + d @ s,
+                    "jac": lambda d, s=slope: s,
+                },
             ],
             options={"ftol": 1e-14, "maxiter": 500},
         )
@@ -91,7 +121,12 @@ def test_a_scale_step_towards_the_target_is_the_best_feasible_one_of_a_fine_grid
         grid = np.linspace(0, wish, 4001)
         kl = 1.5 * (np.exp(-grid) - 1 + grid)
         best = grid[(kl <= problem.max_kl) & (slack + slope * grid >= 0)][-1]
-        used_up = gaussian_kl(problem.old_mean, problem.old_chol, new.mean[index], new.chol[index]) / problem.max_kl
+        used_up = (
+            gaussian_kl(
+                problem.old_mean, problem.old_chol, new.mean[index], new.chol[index]
+            )
+            / problem.max_kl
+        )
         assert abs(tau) <= abs(best) + abs(wish) / 4000 + 1e-12
         assert abs(tau - best) <= abs(wish) / 4000 + 1e-9 or used_up > 0.8
 
@@ -103,7 +138,9 @@ def test_towards_the_target_the_distance_never_grows(moves_scale):
     for index in np.flatnonzero(record.mode == Mode.TARGET):
         problem = lane(batch, index)
         before = objective(problem, problem.old_mean, problem.old_chol, "target")
-        assert objective(problem, new.mean[index], new.chol[index], "target") <= before * (1 + 1e-12)
+        assert objective(
+            problem, new.mean[index], new.chol[index], "target"
+        ) <= before * (1 + 1e-12)
 
 
 def test_a_mean_step_reaches_most_of_the_improvement_of_the_full_solve_and_never_more_while_v_lb_is_kept():
@@ -127,7 +164,9 @@ def test_a_mean_step_reaches_most_of_the_improvement_of_the_full_solve_and_never
 
 @PARTS
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_target_within_reach_is_returned_exactly_whatever_its_shape(moves_scale, dtype):
+def test_a_target_within_reach_is_returned_exactly_whatever_its_shape(
+    moves_scale, dtype
+):
     batch = problem_batch(dtype)
     near = 0.02 * np.diagonal(batch.old_chol, axis1=1, axis2=2)
     batch = batch._replace(
@@ -144,10 +183,14 @@ def test_a_target_within_reach_is_returned_exactly_whatever_its_shape(moves_scal
 
 def test_a_target_within_reach_that_loses_v_lb_is_approached_only_as_far_as_v_lb_is_kept():
     batch = problem_batch("float64")
-    down = [-0.1 * slopes(lane(batch, i))[0] / np.linalg.norm(slopes(lane(batch, i))[0]) for i in range(LANES)]
+    down = [
+        -0.1 * slopes(lane(batch, i))[0] / np.linalg.norm(slopes(lane(batch, i))[0])
+        for i in range(LANES)
+    ]
     bound = [batch.values[i][batch.mask[i]].mean() - 1e-3 for i in range(LANES)]
     batch = batch._replace(
-        target_mean=batch.old_mean + (batch.old_chol @ np.array(down)[..., None])[..., 0],
+        target_mean=batch.old_mean
+        + (batch.old_chol @ np.array(down)[..., None])[..., 0],
         target_chol=batch.old_chol,
         performance_bound=np.array(bound),
         max_kl=np.full(LANES, 0.05),
@@ -155,8 +198,20 @@ def test_a_target_within_reach_that_loses_v_lb_is_approached_only_as_far_as_v_lb
     new, _ = step(batch, False)
     for index in range(LANES):
         slope, _ = slopes(lane(batch, index))
-        d = np.linalg.solve(batch.old_chol[index], new.mean[index] - batch.old_mean[index])
-        if performance(lane(batch, index), batch.target_mean[index], batch.target_chol[index]) < bound[index]:
-            np.testing.assert_allclose(d @ slope, max(-1e-3, -0.1 * np.linalg.norm(slope)), rtol=1e-6, atol=1e-9)
+        d = np.linalg.solve(
+            batch.old_chol[index], new.mean[index] - batch.old_mean[index]
+        )
+        if (
+            performance(
+                lane(batch, index), batch.target_mean[index], batch.target_chol[index]
+            )
+            < bound[index]
+        ):
+            np.testing.assert_allclose(
+                d @ slope,
+                max(-1e-3, -0.1 * np.linalg.norm(slope)),
+                rtol=1e-6,
+                atol=1e-9,
+            )
         else:
             np.testing.assert_array_equal(new.mean[index], batch.target_mean[index])

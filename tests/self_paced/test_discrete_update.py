@@ -32,10 +32,19 @@ def make(seed, size=6, count=25):
 def updater(rule, direction, size):
     def update(old, target, rows, values, alpha, bound, max_kl):
         table = jnp.arange(size * 1.0)[:, None] ** 2
-        settings = {"alpha": alpha} if rule == "proportion" else {"performance_bound": bound, "reached": False}
-        distributions = (Discrete(table, jnp.log(old)), Discrete(table, jnp.log(target)))
+        settings = (
+            {"alpha": alpha}
+            if rule == "proportion"
+            else {"performance_bound": bound, "reached": False}
+        )
+        distributions = (
+            Discrete(table, jnp.log(old)),
+            Discrete(table, jnp.log(target)),
+        )
         samples = (table[rows], values, jnp.ones(values.shape, bool))
-        return update_context(*distributions, *samples, max_kl=max_kl, kl_direction=direction, **settings)
+        return update_context(
+            *distributions, *samples, max_kl=max_kl, kl_direction=direction, **settings
+        )
 
     return jax.jit(update)
 
@@ -45,7 +54,9 @@ def solve(rule, direction, problem, alpha=0.1, slack=0.05, max_kl=0.05):
     old, target, rows, values = problem
     bound = 1e6 if rule == "reward" else values.mean() - slack
     with jax.enable_x64(True):
-        arguments = (jnp.asarray(x) for x in (old, target, rows, values, alpha, bound, max_kl))
+        arguments = (
+            jnp.asarray(x) for x in (old, target, rows, values, alpha, bound, max_kl)
+        )
         new, update = updater(rule, direction, old.size)(*arguments)
         gains = np.zeros(old.size)
         np.add.at(gains, rows, values / rows.size / old[rows])
@@ -59,46 +70,78 @@ def test_the_new_old_solution_is_the_tilted_product_of_old_target_and_values(alp
     old, target = problem[:2]
 
     def tilted(multiplier):
-        logs = (multiplier * np.log(old) + alpha * np.log(target) + gains) / (alpha + multiplier)
+        logs = (multiplier * np.log(old) + alpha * np.log(target) + gains) / (
+            alpha + multiplier
+        )
         return np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
 
-    multiplier = np.exp(brentq(lambda log: divergence(tilted(np.exp(log)), old) - 0.05, -7, 10, xtol=1e-14))
+    multiplier = np.exp(
+        brentq(
+            lambda log: divergence(tilted(np.exp(log)), old) - 0.05, -7, 10, xtol=1e-14
+        )
+    )
     np.testing.assert_allclose(probs, tilted(multiplier), atol=1e-6)
 
 
 def test_without_values_that_differ_the_bound_rule_moves_along_the_geodesic_to_the_target():
     old, target, rows, _ = make(5)
-    probs, _, update = solve("bound", "new-old", (old, target, rows, np.zeros(25)), slack=1.0)
+    probs, _, update = solve(
+        "bound", "new-old", (old, target, rows, np.zeros(25)), slack=1.0
+    )
 
     def mixture(share):
         weights = old ** (1 - share) * target**share
         return weights / weights.sum()
 
-    share = brentq(lambda share: divergence(mixture(share), old) - 0.05, 0, 1, xtol=1e-15)
+    share = brentq(
+        lambda share: divergence(mixture(share), old) - 0.05, 0, 1, xtol=1e-15
+    )
     np.testing.assert_allclose(probs, mixture(share), atol=1e-6)
     assert update.mode == Mode.TARGET
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_a_huge_alpha_with_the_target_inside_the_trust_region_returns_the_target(direction):
+def test_a_huge_alpha_with_the_target_inside_the_trust_region_returns_the_target(
+    direction,
+):
     old, target, rows, values = make(7)
     near = 0.97 * old + 0.03 * target
-    probs, _, update = solve("proportion", direction, (old, near, rows, values), alpha=1e5)
+    probs, _, update = solve(
+        "proportion", direction, (old, near, rows, values), alpha=1e5
+    )
     np.testing.assert_allclose(probs, near, atol=1e-4)
     assert 0 < update.kl < 0.05
 
 
 def test_two_rows_and_reward_alone_give_the_root_of_the_divergence():
-    problem = np.array([0.5, 0.5]), np.array([0.9, 0.1]), np.array([0, 1]), np.array([0.0, 1.0])
+    problem = (
+        np.array([0.5, 0.5]),
+        np.array([0.9, 0.1]),
+        np.array([0, 1]),
+        np.array([0.0, 1.0]),
+    )
     root = brentq(lambda p: -0.5 * np.log(4 * p * (1 - p)) - 0.05, 0.5, 0.99)
-    np.testing.assert_allclose(solve("reward", "old-new", problem)[0][1], root, atol=1e-6)
-    root = brentq(lambda p: p * np.log(2 * p) + (1 - p) * np.log(2 - 2 * p) - 0.05, 0.5, 0.99)
-    np.testing.assert_allclose(solve("reward", "new-old", problem)[0][1], root, atol=1e-6)
+    np.testing.assert_allclose(
+        solve("reward", "old-new", problem)[0][1], root, atol=1e-6
+    )
+    root = brentq(
+        lambda p: p * np.log(2 * p) + (1 - p) * np.log(2 - 2 * p) - 0.05, 0.5, 0.99
+    )
+    np.testing.assert_allclose(
+        solve("reward", "new-old", problem)[0][1], root, atol=1e-6
+    )
 
 
 def test_a_trust_region_wider_than_the_simplex_puts_all_mass_on_the_best_row():
-    problem = np.array([0.5, 0.5]), np.array([0.9, 0.1]), np.array([0, 1]), np.array([0.0, 1.0])
-    np.testing.assert_allclose(solve("reward", "new-old", problem, max_kl=1.0)[0], [0.0, 1.0], atol=1e-9)
+    problem = (
+        np.array([0.5, 0.5]),
+        np.array([0.9, 0.1]),
+        np.array([0, 1]),
+        np.array([0.0, 1.0]),
+    )
+    np.testing.assert_allclose(
+        solve("reward", "new-old", problem, max_kl=1.0)[0], [0.0, 1.0], atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -106,36 +149,59 @@ def test_a_trust_region_wider_than_the_simplex_puts_all_mass_on_the_best_row():
 def test_no_feasible_point_of_scipy_is_better(rule, direction):
     compared = 0
     for seed in range(12):
-        max_kl, alpha, slack = [(0.05, 0.1, 1e-3), (0.5, 1.0, 0.02), (1e-3, 0.01, 0.2)][seed % 3]
+        max_kl, alpha, slack = [(0.05, 0.1, 1e-3), (0.5, 1.0, 0.02), (1e-3, 0.01, 0.2)][
+            seed % 3
+        ]
         problem = make(seed)
         old, target = problem[:2]
         probs, gains, update = solve(rule, direction, problem, alpha, slack, max_kl)
         bound = problem[3].mean() - slack
         assert update.result == Result.CONVERGED
-        weights = {"proportion": (alpha, 1.0), "reward": (0.0, 1.0), "bound": (1.0, 0.0)}[rule]
+        weights = {
+            "proportion": (alpha, 1.0),
+            "reward": (0.0, 1.0),
+            "bound": (1.0, 0.0),
+        }[rule]
 
         def objective(p):
             return weights[0] * divergence(p, target) - weights[1] * gains @ p  # noqa: B023
 
         def room(p):
-            return max_kl - (divergence(old, p) if direction == "old-new" else divergence(p, old))  # noqa: B023
+            return max_kl - (
+                divergence(old, p) if direction == "old-new" else divergence(p, old)
+            )
 
-        constraints = [{"type": "eq", "fun": lambda p: p.sum() - 1}, {"type": "ineq", "fun": room}]
+        constraints = [
+            {"type": "eq", "fun": lambda p: p.sum() - 1},
+            {"type": "ineq", "fun": room},
+        ]
         if rule == "bound":
             constraints.append({"type": "ineq", "fun": lambda p: gains @ p - bound})  # noqa: B023
             assert gains @ probs >= bound
         bounds, options = [(1e-12, 1.0)] * old.size, {"ftol": 1e-15, "maxiter": 500}
-        found = minimize(objective, old, method="SLSQP", bounds=bounds, constraints=constraints, options=options).x
+        found = minimize(
+            objective,
+            old,
+            method="SLSQP",
+            bounds=bounds,
+            constraints=constraints,
+            options=options,
+        ).x
         assert room(probs) >= 0
         if min(room(found), *(c["fun"](found) for c in constraints[2:])) >= -1e-9:
             compared += 1
-            assert objective(probs) - objective(found) <= 1e-5 * (objective(old) - objective(probs)) + 1e-9
+            assert (
+                objective(probs) - objective(found)
+                <= 1e-5 * (objective(old) - objective(probs)) + 1e-9
+            )
     assert compared >= 8
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("rule", ["proportion", "bound"])
-def test_single_precision_results_keep_trust_region_and_bound_after_rounding(rule, direction):
+def test_single_precision_results_keep_trust_region_and_bound_after_rounding(
+    rule, direction
+):
     for seed in range(24):
         old, target, rows, values = make(seed, size=(2, 5, 60)[seed % 3])
         old = np.exp(np.log(old).astype(np.float32).astype(float))
@@ -143,9 +209,14 @@ def test_single_precision_results_keep_trust_region_and_bound_after_rounding(rul
         arguments = (np.float32(x) for x in (old, target))
         bound = np.float32(values.mean() - 0.05)
         update_one = updater(rule, direction, old.size)
-        new, _ = update_one(*arguments, rows, np.float32(values), np.float32(0.05), bound, max_kl)
+        new, _ = update_one(
+            *arguments, rows, np.float32(values), np.float32(0.05), bound, max_kl
+        )
         logits = np.asarray(new.logits, np.float64)
-        log_new, log_old = logits - np.logaddexp.reduce(logits), np.log(np.float32(old)).astype(float)
+        log_new, log_old = (
+            logits - np.logaddexp.reduce(logits),
+            np.log(np.float32(old)).astype(float),
+        )
         log_old -= np.logaddexp.reduce(log_old)
         logs = (log_old, log_new) if direction == "old-new" else (log_new, log_old)
         used = (np.exp(logs[0]) * (logs[0] - logs[1])).sum()
@@ -165,20 +236,41 @@ def test_derivatives_equal_central_differences(rule, direction, name):
     def loss(inputs):
         setting = inputs["setting"]
         both = {"alpha": setting, "bound": setting}
-        arguments = (rows, inputs["values"], both["alpha"], both["bound"], inputs["max_kl"])
-        new, _ = updater(rule, direction, old.size)(inputs["old"], inputs["target"], *arguments)
+        arguments = (
+            rows,
+            inputs["values"],
+            both["alpha"],
+            both["bound"],
+            inputs["max_kl"],
+        )
+        new, _ = updater(rule, direction, old.size)(
+            inputs["old"], inputs["target"], *arguments
+        )
         return weights @ new.probs
 
     with jax.enable_x64(True):
         setting = 0.1 if rule == "proportion" else values.mean() - 0.01
-        inputs = {"values": values, "setting": setting, "max_kl": 0.05, "old": old, "target": target}
+        inputs = {
+            "values": values,
+            "setting": setting,
+            "max_kl": 0.05,
+            "old": old,
+            "target": target,
+        }
         inputs = {key: jnp.asarray(value) for key, value in inputs.items()}
         value_at, gradient = jax.jit(loss), jax.jit(jax.grad(loss))(inputs)[name]
-        along = np.random.default_rng(2).normal(size=np.shape(gradient)) * np.asarray(inputs[name])
-        ends = [value_at(inputs | {name: inputs[name] + sign * 1e-4 * along}) for sign in (1, -1)]
+        along = np.random.default_rng(2).normal(size=np.shape(gradient)) * np.asarray(
+            inputs[name]
+        )
+        ends = [
+            value_at(inputs | {name: inputs[name] + sign * 1e-4 * along})
+            for sign in (1, -1)
+        ]
         difference = float(ends[0] - ends[1]) / 2e-4
     assert abs(difference) > 1e-5
-    np.testing.assert_allclose((np.asarray(gradient) * along).sum(), difference, rtol=1e-4)
+    np.testing.assert_allclose(
+        (np.asarray(gradient) * along).sum(), difference, rtol=1e-4
+    )
 
 
 @functools.cache
@@ -188,7 +280,9 @@ def batched(rule, direction):
 
 def batch(lanes=8):
     problems = [make(seed) for seed in range(lanes)]
-    old, target, rows, values = (np.stack(leaves) for leaves in zip(*problems, strict=True))
+    old, target, rows, values = (
+        np.stack(leaves) for leaves in zip(*problems, strict=True)
+    )
     settings = (np.full(lanes, 0.1), values.mean(axis=1) - 0.01, np.full(lanes, 0.05))
     return tuple(
         jnp.asarray(x) if x.dtype == int else jnp.asarray(x, jnp.float32)
@@ -203,7 +297,9 @@ def test_a_batch_equals_a_loop_over_single_updates(rule, direction):
     together, _ = batched(rule, direction)(*arguments)
     for lane in range(8):
         alone, _ = updater(rule, direction, 6)(*(x[lane] for x in arguments))
-        np.testing.assert_allclose(together.logits[lane], alone.logits, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(
+            together.logits[lane], alone.logits, rtol=1e-5, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -21,7 +21,10 @@ INPUTS = ("values", "contexts", "setting", "max_kl", "old", "target")
 def compiled(rule, direction, config=DEFAULT_CONFIG):
     def loss(inputs):
         setting = inputs["setting"]
-        rules = {"proportion": {"alpha": setting}, "bound": {"performance_bound": setting, "reached": False}}
+        rules = {
+            "proportion": {"alpha": setting},
+            "bound": {"performance_bound": setting, "reached": False},
+        }
         new, _ = update_context(
             inputs["old"],
             inputs["target"],
@@ -33,7 +36,10 @@ def compiled(rule, direction, config=DEFAULT_CONFIG):
             config=config,
             **rules[rule],
         )
-        return new.mean @ jnp.array([1.0, 2.0]) + (new.chol * jnp.array([[1.0, 0.0], [3.0, 2.0]])).sum()
+        return (
+            new.mean @ jnp.array([1.0, 2.0])
+            + (new.chol * jnp.array([[1.0, 0.0], [3.0, 2.0]])).sum()
+        )
 
     return jax.jit(loss), jax.jit(jax.grad(loss))
 
@@ -45,7 +51,9 @@ def make_inputs(rule, active):
     values = 5 + jnp.tanh(contexts[:, 0] - 2) + 0.1 * jnp.asarray(rng.normal(size=20))
     close = Gaussian(old.mean + 0.05, old.chol * 0.97)
     far = Gaussian(jnp.array([2.5, 0.5]), jnp.diag(jnp.array([0.2, 0.1])))
-    setting = {"proportion": 0.02 if active else 400.0, "bound": values.mean() - 0.02}[rule]
+    setting = {"proportion": 0.02 if active else 400.0, "bound": values.mean() - 0.02}[
+        rule
+    ]
     return {
         "old": old,
         "target": far if active else close,
@@ -60,18 +68,28 @@ def directional(rule, direction, inputs, name, seed=0):
     """Returns the derivative of the loss along a random direction of one input, and its central difference."""
     loss, gradient = compiled(rule, direction)
     flat, unflatten = ravel_pytree(inputs[name])
-    along = np.random.default_rng(seed).normal(size=flat.shape) * np.where(np.asarray(flat) == 0, 0.0, 1.0)
+    along = np.random.default_rng(seed).normal(size=flat.shape) * np.where(
+        np.asarray(flat) == 0, 0.0, 1.0
+    )
     step = 1e-5 * max(1e-3, float(np.abs(flat).max()))
-    ends = [loss(inputs | {name: unflatten(flat + sign * step * along)}) for sign in (1, -1)]
+    ends = [
+        loss(inputs | {name: unflatten(flat + sign * step * along)}) for sign in (1, -1)
+    ]
     computed = ravel_pytree(gradient(inputs)[name])[0] @ along
     return float(computed), float((ends[0] - ends[1]) / (2 * step))
 
 
 @pytest.mark.parametrize("name", INPUTS)
-@pytest.mark.parametrize(("rule", "direction"), [("proportion", "old-new"), ("bound", "new-old")])
-def test_derivatives_at_an_active_trust_region_equal_central_differences(rule, direction, name):
+@pytest.mark.parametrize(
+    ("rule", "direction"), [("proportion", "old-new"), ("bound", "new-old")]
+)
+def test_derivatives_at_an_active_trust_region_equal_central_differences(
+    rule, direction, name
+):
     with jax.enable_x64(True):
-        computed, difference = directional(rule, direction, make_inputs(rule, active=True), name)
+        computed, difference = directional(
+            rule, direction, make_inputs(rule, active=True), name
+        )
     assert difference != 0
     np.testing.assert_allclose(computed, difference, rtol=1e-4)
 
@@ -79,20 +97,26 @@ def test_derivatives_at_an_active_trust_region_equal_central_differences(rule, d
 @pytest.mark.parametrize("name", ["values", "setting", "target"])
 def test_derivatives_inside_the_trust_region_equal_central_differences(name):
     with jax.enable_x64(True):
-        computed, difference = directional("proportion", "old-new", make_inputs("proportion", active=False), name)
+        computed, difference = directional(
+            "proportion", "old-new", make_inputs("proportion", active=False), name
+        )
     np.testing.assert_allclose(computed, difference, rtol=1e-4)
 
 
 def test_the_derivative_to_an_inactive_trust_region_is_zero():
     with jax.enable_x64(True):
-        gradient = compiled("proportion", "old-new")[1](make_inputs("proportion", active=False))
+        gradient = compiled("proportion", "old-new")[1](
+            make_inputs("proportion", active=False)
+        )
     assert abs(float(gradient["max_kl"])) < 1e-6
 
 
 def test_a_lane_with_nan_values_has_finite_derivatives_and_those_of_the_old_distribution_pass_through():
     with jax.enable_x64(True):
         inputs = make_inputs("proportion", active=True)
-        gradient = compiled("proportion", "old-new")[1](inputs | {"values": inputs["values"].at[3].set(jnp.nan)})
+        gradient = compiled("proportion", "old-new")[1](
+            inputs | {"values": inputs["values"].at[3].set(jnp.nan)}
+        )
         np.testing.assert_array_equal(gradient["values"], 0.0)
         np.testing.assert_allclose(gradient["old"].mean, [1.0, 2.0])
 
@@ -105,7 +129,9 @@ def test_batched_derivatives_equal_single_ones_in_every_mode():
         together = jax.vmap(lambda bound: gradient(inputs | {"setting": bound}))(bounds)
         for index in range(2):
             alone = gradient(inputs | {"setting": bounds[index]})
-            for left, right in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+            for left, right in zip(
+                jax.tree.leaves(together), jax.tree.leaves(alone), strict=True
+            ):
                 assert np.all(np.isfinite(right))
                 np.testing.assert_allclose(left[index], right, rtol=1e-6, atol=1e-9)
 
@@ -113,7 +139,11 @@ def test_batched_derivatives_equal_single_ones_in_every_mode():
 def test_the_memory_of_a_gradient_does_not_grow_with_the_iterations():
     def arrays(iterations):
         """Returns the types of all arrays of the traced gradient, those inside loops too."""
-        gradient = compiled("proportion", "old-new", dataclasses.replace(DEFAULT_CONFIG, max_iterations=iterations))[1]
+        gradient = compiled(
+            "proportion",
+            "old-new",
+            dataclasses.replace(DEFAULT_CONFIG, max_iterations=iterations),
+        )[1]
         traced = jax.make_jaxpr(gradient)(make_inputs("proportion", active=True))
         return re.findall(r"[a-z]+\d+\[[\d,]*\]", str(traced))
 
@@ -134,10 +164,20 @@ def test_derivatives_flow_through_a_curriculum_of_twelve_updates():
             contexts = old.mean + noise @ old.chol.T
             values = 5 + jnp.tanh(contexts[:, 1] - 4)
             alpha = alpha_proportion(values.mean(), kl_divergence(old, target), zeta)
-            new, _ = update_context(old, target, contexts, values, jnp.ones(20, bool), max_kl=max_kl, alpha=alpha)
+            new, _ = update_context(
+                old,
+                target,
+                contexts,
+                values,
+                jnp.ones(20, bool),
+                max_kl=max_kl,
+                alpha=alpha,
+            )
             return new, None
 
-        return jnp.log(kl_divergence(jax.lax.scan(step, old, jnp.asarray(noise))[0], target))
+        return jnp.log(
+            kl_divergence(jax.lax.scan(step, old, jnp.asarray(noise))[0], target)
+        )
 
     with jax.enable_x64(True):
         settings = jnp.array([1.6, 0.05])
@@ -145,5 +185,7 @@ def test_derivatives_flow_through_a_curriculum_of_twelve_updates():
         function = jax.jit(final_kl)
         for index, step in enumerate((1e-5, 1e-7)):
             change = step * jnp.eye(2)[index]
-            difference = (function(settings + change) - function(settings - change)) / (2 * step)
+            difference = (function(settings + change) - function(settings - change)) / (
+                2 * step
+            )
             np.testing.assert_allclose(gradient[index], difference, rtol=1e-3)

@@ -22,7 +22,9 @@ def ball(z, point):
 def projection(config=None):
     """Projection onto the unit ball: z = point / max(1, |point|), multiplier max(0, |point| - 1)."""
     config = config or SolverConfig()
-    return jax.jit(lambda point: solve(distance, ball, jnp.zeros_like(point), point, config=config))
+    return jax.jit(
+        lambda point: solve(distance, ball, jnp.zeros_like(point), point, config=config)
+    )
 
 
 @pytest.mark.parametrize("scale", [0.3, 2.0, 50.0])
@@ -32,14 +34,18 @@ def test_projection_onto_a_ball_has_its_closed_form(scale):
         solution = jax.device_get(projection()(jnp.asarray(point)))
     assert solution.result == Result.CONVERGED
     np.testing.assert_allclose(solution.z, point / max(1.0, scale), atol=1e-7)
-    np.testing.assert_allclose(solution.multipliers, [max(0.0, scale - 1)], atol=1e-6 * max(1.0, scale))
+    np.testing.assert_allclose(
+        solution.multipliers, [max(0.0, scale - 1)], atol=1e-6 * max(1.0, scale)
+    )
     assert (np.asarray(solution.z) ** 2).sum() <= 1
     assert solution.kkt <= 1e-8
 
 
 def test_the_generic_quasi_newton_optimiser_of_optax_finds_the_same_minimum():
     lbfgs = optax.lbfgs()
-    inner = optax.GradientTransformationExtraArgs(lbfgs.init, lenient()(lbfgs.update))  # it mixes integers
+    inner = optax.GradientTransformationExtraArgs(
+        lbfgs.init, lenient()(lbfgs.update)
+    )  # it mixes integers
     config = SolverConfig(inner=inner, tolerance=1e-6, inner_iterations=30)
     with jax.enable_x64(True):
         point = jnp.array([1.2, -1.6, 0.0])
@@ -56,14 +62,19 @@ def test_a_nonlinear_problem_satisfies_the_optimality_conditions():
         return jnp.stack([z[0] ** 2 + z[1] ** 2 - 1.0, z[0] - z[1] - 2.0])
 
     with jax.enable_x64(True):
-        solution = jax.jit(lambda params: solve(banana, constraints, jnp.zeros(2), params))(jnp.asarray(10.0))
+        solution = jax.jit(
+            lambda params: solve(banana, constraints, jnp.zeros(2), params)
+        )(jnp.asarray(10.0))
         solution = jax.device_get(solution)
         slope = (
-            jax.grad(banana)(solution.z, 10.0) + jax.jacobian(constraints)(solution.z, 10.0).T @ solution.multipliers
+            jax.grad(banana)(solution.z, 10.0)
+            + jax.jacobian(constraints)(solution.z, 10.0).T @ solution.multipliers
         )
     assert solution.result == Result.CONVERGED
     np.testing.assert_allclose(slope, 0.0, atol=1e-6)
-    np.testing.assert_allclose((np.asarray(solution.z) ** 2).sum(), 1.0, atol=1e-7)  # the first constraint is active
+    np.testing.assert_allclose(
+        (np.asarray(solution.z) ** 2).sum(), 1.0, atol=1e-7
+    )  # the first constraint is active
     assert solution.multipliers[0] > 0.01
     assert solution.multipliers[1] == 0
 
@@ -72,7 +83,9 @@ def test_derivatives_of_the_projection_have_their_closed_form():
     with jax.enable_x64(True):
         for point in (jnp.array([1.2, -1.6, 0.5]), jnp.array([0.1, 0.2, 0.3])):
             jacobian = jax.jacrev(lambda point: projection()(point).z)(point)
-            expected = jax.jacfwd(lambda point: point / jnp.maximum(1.0, jnp.sqrt((point**2).sum())))(point)
+            expected = jax.jacfwd(
+                lambda point: point / jnp.maximum(1.0, jnp.sqrt((point**2).sum()))
+            )(point)
             np.testing.assert_allclose(jacobian, expected, atol=1e-6)
 
 
@@ -81,7 +94,9 @@ def test_derivatives_of_multiplier_and_value_have_their_closed_form():
         point = jnp.array([1.2, -1.6, 0.0])
         multiplier = jax.grad(lambda point: projection()(point).multipliers[0])(point)
         value = jax.grad(lambda point: projection()(point).value)(point)
-    np.testing.assert_allclose(multiplier, [0.6, -0.8, 0.0], atol=1e-6)  # of |point| - 1
+    np.testing.assert_allclose(
+        multiplier, [0.6, -0.8, 0.0], atol=1e-6
+    )  # of |point| - 1
     np.testing.assert_allclose(value, [1.2, -1.6, 0.0], atol=1e-6)  # of (|point| - 1)^2
 
 
@@ -97,7 +112,9 @@ def test_a_start_that_is_not_finite_is_returned_with_its_code_and_zero_derivativ
     solution = projection()(point)
     assert solution.result == Result.NOT_FINITE
     np.testing.assert_array_equal(solution.z, 0.0)
-    np.testing.assert_array_equal(jax.grad(lambda point: projection()(point).z.sum())(point), 0.0)
+    np.testing.assert_array_equal(
+        jax.grad(lambda point: projection()(point).z.sum())(point), 0.0
+    )
 
 
 def test_the_iteration_limit_returns_the_best_feasible_point_with_its_code():

@@ -33,8 +33,12 @@ def test_triangular_solve_and_cholesky_agree_with_numpy(size):
         factor, positive = cholesky(jnp.asarray(matrix))
         inverse = solve_lower(factor, jnp.eye(size))
     assert bool(positive)
-    np.testing.assert_allclose(factor, np.linalg.cholesky(matrix), rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(np.asarray(inverse) @ np.linalg.cholesky(matrix), np.eye(size), atol=1e-12)
+    np.testing.assert_allclose(
+        factor, np.linalg.cholesky(matrix), rtol=1e-12, atol=1e-15
+    )
+    np.testing.assert_allclose(
+        np.asarray(inverse) @ np.linalg.cholesky(matrix), np.eye(size), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("size", [2, 20])

@@ -19,7 +19,9 @@ from spjax.solvers.series import expm1_minus
 )
 def test_the_bracket_holds_the_root_and_is_as_narrow_as_asked(function, root):
     with jax.enable_x64(True):
-        low, high, trips = bracket_root(function, jnp.asarray(0.0), jnp.asarray(2.0), 1e-12)
+        low, high, trips = bracket_root(
+            function, jnp.asarray(0.0), jnp.asarray(2.0), 1e-12
+        )
         assert function(low) <= 0 < function(high)
     assert low - 1e-12 <= root <= high + 1e-12
     assert high - low <= 2e-12
@@ -28,7 +30,9 @@ def test_the_bracket_holds_the_root_and_is_as_narrow_as_asked(function, root):
 
 def test_smooth_functions_take_far_fewer_trips_than_bisection():
     with jax.enable_x64(True):
-        trips = bracket_root(lambda x: x**3 - 2.0, jnp.asarray(0.0), jnp.asarray(2.0), 1e-12).trips
+        trips = bracket_root(
+            lambda x: x**3 - 2.0, jnp.asarray(0.0), jnp.asarray(2.0), 1e-12
+        ).trips
     assert trips <= 12  # bisection takes 41
 
 
@@ -41,7 +45,15 @@ def test_without_a_root_inside_both_points_are_the_end_on_its_side():
 def test_exp_minus_its_tangent_does_not_cancel():
     with jax.enable_x64(True):
         for x in (-30.0, -0.5, -0.0999, -1e-3, 1e-9, 0.05, 0.1001, 3.0):
-            exact = x**2 * float(sum(x**k / np.prod(np.arange(1.0, k + 3)) for k in range(150)))
-            np.testing.assert_allclose(expm1_minus(jnp.asarray(x)), exact if x > -5 else np.exp(x) - 1 - x, rtol=1e-13)
+            exact = x**2 * float(
+                sum(x**k / np.prod(np.arange(1.0, k + 3)) for k in range(150))
+            )
+            np.testing.assert_allclose(
+                expm1_minus(jnp.asarray(x)),
+                exact if x > -5 else np.exp(x) - 1 - x,
+                rtol=1e-13,
+            )
         assert jax.grad(expm1_minus)(0.0) == 0.0
-        np.testing.assert_allclose(jax.grad(expm1_minus)(0.3), np.expm1(0.3), rtol=1e-12)
+        np.testing.assert_allclose(
+            jax.grad(expm1_minus)(0.3), np.expm1(0.3), rtol=1e-12
+        )

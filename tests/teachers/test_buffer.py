@@ -24,7 +24,9 @@ def episodes(numbers, mask):
 
 
 def kept(buffer):
-    return sorted(np.asarray(buffer.discounted_return)[np.asarray(buffer.mask)].tolist())
+    return sorted(
+        np.asarray(buffer.discounted_return)[np.asarray(buffer.mask)].tolist()
+    )
 
 
 def test_the_newest_episodes_are_kept_in_a_ring():
@@ -55,6 +57,11 @@ def test_clearing_empties_only_where_asked():
 
 
 def test_a_masked_mean_ignores_nan_in_rows_that_do_not_count():
-    assert float(masked_mean(jnp.array([1.0, jnp.nan, 3.0]), jnp.array([True, False, True]))) == 2.0
+    assert (
+        float(
+            masked_mean(jnp.array([1.0, jnp.nan, 3.0]), jnp.array([True, False, True]))
+        )
+        == 2.0
+    )
     nothing = Maybe.mean(jnp.ones(2), jnp.zeros(2, bool))
     assert (float(nothing.value), bool(nothing.present)) == (0.0, False)

@@ -14,7 +14,9 @@ from spjax.self_paced import Mode
 from spjax.teachers import SPGL, SelfPaced
 from tests.teachers.checks import check
 
-SPACE = ContextSpace(("gate position", "gate width"), ("m", "m"), (-4.0, 0.5), (4.0, 8.0))
+SPACE = ContextSpace(
+    ("gate position", "gate width"), ("m", "m"), (-4.0, 0.5), (4.0, 8.0)
+)
 SETTINGS = {
     "target": Gaussian.from_std((2.5, 0.5), (0.004, 0.00375)),
     "initial": Gaussian.from_std((0.0, 4.25), (2.0, 1.875)),
@@ -41,9 +43,13 @@ def episodes(contexts, returns, mask):
 @jax.jit
 def iterate(teacher, state, key, value, mask):
     """One iteration with 24 episodes in contexts of the teacher; the critic's value of a context is about the given one."""
-    contexts = jax.vmap(lambda k: teacher.sample(state, k, SPACE))(jax.random.split(key, 24))
+    contexts = jax.vmap(lambda k: teacher.sample(state, k, SPACE))(
+        jax.random.split(key, 24)
+    )
     rows = episodes(contexts, jnp.full(24, value), mask)
-    return teacher.update(state, key, rows, lambda observation: value + 0.1 * jnp.tanh(observation[:, 0]))
+    return teacher.update(
+        state, key, rows, lambda observation: value + 0.1 * jnp.tanh(observation[:, 0])
+    )
 
 
 def play(teacher, key, values, masks=None):
@@ -51,7 +57,9 @@ def play(teacher, key, values, masks=None):
     states, metrics = [teacher.init(jax.random.fold_in(key, 0), SPACE)], []
     for number, value in enumerate(values):
         mask = jnp.ones(24, bool) if masks is None else masks[number]
-        state, metric = iterate(teacher, states[-1], jax.random.fold_in(key, 1 + number), value, mask)
+        state, metric = iterate(
+            teacher, states[-1], jax.random.fold_in(key, 1 + number), value, mask
+        )
         states.append(state)
         metrics.append(metric)
     return states, metrics
@@ -61,7 +69,9 @@ def moved(states):
     """Returns for each update whether it moved the mean, and whether it moved the scale."""
     pairs = list(itertools.pairwise(states))
     means = [bool((a.distribution.mean != b.distribution.mean).any()) for a, b in pairs]
-    return means, [bool((a.distribution.chol != b.distribution.chol).any()) for a, b in pairs]
+    return means, [
+        bool((a.distribution.chol != b.distribution.chol).any()) for a, b in pairs
+    ]
 
 
 def test_updates_move_the_mean_and_the_scale_in_turns(key):
@@ -71,10 +81,20 @@ def test_updates_move_the_mean_and_the_scale_in_turns(key):
 
 def test_an_iteration_without_episodes_and_the_warm_up_take_no_turn(key):
     everyone, nobody = jnp.ones(24, bool), jnp.zeros(24, bool)
-    states, metrics = play(TEACHER.replace(warmup=1), key, [5.0] * 4, [everyone, everyone, nobody, everyone])
+    states, metrics = play(
+        TEACHER.replace(warmup=1),
+        key,
+        [5.0] * 4,
+        [everyone, everyone, nobody, everyone],
+    )
     assert moved(states) == ([False, True, False, False], [False, False, False, True])
     assert [int(state.updates) for state in states] == [0, 0, 1, 1, 2]
-    assert [float(metric.step_kl) > 0 for metric in metrics] == [False, True, False, True]
+    assert [float(metric.step_kl) > 0 for metric in metrics] == [
+        False,
+        True,
+        False,
+        True,
+    ]
 
 
 def test_the_curriculum_rewards_then_approaches_then_freezes_then_approaches(key):
@@ -87,7 +107,9 @@ def test_the_curriculum_rewards_then_approaches_then_freezes_then_approaches(key
     assert kl[4] < kl[3] < kl[2]
     assert kl[7] < kl[6]
     assert all(metric.alpha is None for metric in metrics)
-    assert states[1].distribution.mean[0] > states[0].distribution.mean[0]  # where the values are higher
+    assert (
+        states[1].distribution.mean[0] > states[0].distribution.mean[0]
+    )  # where the values are higher
 
 
 def test_a_step_never_exceeds_epsilon_and_the_shape_stays_the_target_s(key):
@@ -98,7 +120,9 @@ def test_a_step_never_exceeds_epsilon_and_the_shape_stays_the_target_s(key):
         assert float(metric.step_kl) == pytest.approx(used, rel=1e-3)
         ratio = jnp.diagonal(new.distribution.chol) / TEACHER.target.std
         np.testing.assert_allclose(ratio[0], ratio[1], rtol=1e-5)
-        np.testing.assert_array_equal(metric.context_covariance, new.distribution.covariance.reshape(-1))
+        np.testing.assert_array_equal(
+            metric.context_covariance, new.distribution.covariance.reshape(-1)
+        )
 
 
 def test_the_floor_holds_only_while_the_target_is_far(key):
@@ -109,7 +133,9 @@ def test_the_floor_holds_only_while_the_target_is_far(key):
     assert states[-1].distribution.chol[0, 0] < 1.6
 
 
-def test_the_initial_distribution_is_that_of_the_settings_where_it_is_a_multiple_of_the_target(key):
+def test_the_initial_distribution_is_that_of_the_settings_where_it_is_a_multiple_of_the_target(
+    key,
+):
     mine = TEACHER.init(jax.random.fold_in(key, 0), SPACE).distribution
     solved = SelfPaced(**SETTINGS).init(jax.random.fold_in(key, 1), SPACE).distribution
     np.testing.assert_array_equal(mine.mean, solved.mean)
@@ -117,7 +143,10 @@ def test_the_initial_distribution_is_that_of_the_settings_where_it_is_a_multiple
 
 
 def test_another_initial_shape_becomes_the_target_s_of_the_same_volume(key):
-    initial, target = Gaussian.from_std((0.0, 4.25), (0.5, 2.0)), Gaussian.from_std((2.5, 0.5), (0.1, 0.1))
+    initial, target = (
+        Gaussian.from_std((0.0, 4.25), (0.5, 2.0)),
+        Gaussian.from_std((2.5, 0.5), (0.1, 0.1)),
+    )
     start = TEACHER.replace(initial=initial, target=target).starts_at
     np.testing.assert_array_equal(start.mean, initial.mean)
     np.testing.assert_allclose(start.chol, np.eye(2), rtol=1e-5)
@@ -134,11 +163,20 @@ def test_lanes_with_different_settings_equal_single_runs_and_never_recompile(key
     for number in range(2):
         one = jax.random.fold_in(key, 1 + number)
         lanes, _ = jax.vmap(
-            lambda kl, state, key=one: iterate(TEACHER.replace(max_kl=kl), state, key, 5.0, jnp.ones(24, bool))
+            lambda kl, state, key=one: iterate(
+                TEACHER.replace(max_kl=kl), state, key, 5.0, jnp.ones(24, bool)
+            )
         )(jnp.array(kls), lanes)
     for index, single in enumerate(singles):
-        np.testing.assert_allclose(lanes.distribution.mean[index], single.distribution.mean, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(lanes.distribution.chol[index], single.distribution.chol, rtol=1e-5)
+        np.testing.assert_allclose(
+            lanes.distribution.mean[index],
+            single.distribution.mean,
+            rtol=1e-5,
+            atol=1e-6,
+        )
+        np.testing.assert_allclose(
+            lanes.distribution.chol[index], single.distribution.chol, rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize(
@@ -146,9 +184,16 @@ def test_lanes_with_different_settings_equal_single_runs_and_never_recompile(key
     [
         ({"max_kl": 0.0}, "teacher.max_kl must be positive and finite, got 0.0"),
         ({"buffer_size": 0}, "teacher.buffer_size must be at least 1, got 0"),
-        ({"std_floor": (0.1,)}, "teacher.std_floor needs 2 values (gate position, gate width) or one for all, got 1"),
         (
-            {"target": Gaussian(jnp.array([2.5, 0.5]), jnp.diag(jnp.array([0.1, 0.0])))},
+            {"std_floor": (0.1,)},
+            "teacher.std_floor needs 2 values (gate position, gate width) or one for all, got 1",
+        ),
+        (
+            {
+                "target": Gaussian(
+                    jnp.array([2.5, 0.5]), jnp.diag(jnp.array([0.1, 0.0]))
+                )
+            },
             "teacher.target.std must be positive and finite, got 0.0",
         ),
         (

@@ -21,7 +21,9 @@ from tests.agents.episodic.training import experiment, train
 from tests.probe import ConstantReward
 from tests.teachers.test_buffer import episodes
 
-SPACE = ContextSpace(("gate position", "gate width"), ("m", "m"), (-4.0, 0.5), (4.0, 8.0))
+SPACE = ContextSpace(
+    ("gate position", "gate width"), ("m", "m"), (-4.0, 0.5), (4.0, 8.0)
+)
 TEACHER = SelfPaced(
     initial=Gaussian.from_std((0.0, 4.25), (2.0, 1.875)), target=Gaussian.from_std((2.5, 0.5), (0.1, 0.1)),
     schedule=Proportion(offset=2), buffer_size=32, warmup=0, observation_size=2,
@@ -33,14 +35,20 @@ def update():
     """One compiled update for the whole module; the value of every context is given."""
 
     def run(teacher, state, key, contexts, returns, value, mask):
-        rows = episodes(returns, mask).replace(context=contexts, first_observation=contexts)
-        return teacher.update(state, key, rows, lambda observation: value + 0.1 * observation[:, 0])
+        rows = episodes(returns, mask).replace(
+            context=contexts, first_observation=contexts
+        )
+        return teacher.update(
+            state, key, rows, lambda observation: value + 0.1 * observation[:, 0]
+        )
 
     return jax.jit(run)
 
 
 def contexts_of(state, key, count=24):
-    return jax.vmap(lambda k: TEACHER.sample(state, k, SPACE))(jax.random.split(key, count))
+    return jax.vmap(lambda k: TEACHER.sample(state, k, SPACE))(
+        jax.random.split(key, count)
+    )
 
 
 def play(update, teacher, key, values, returns=None, mask=None):
@@ -51,7 +59,15 @@ def play(update, teacher, key, values, returns=None, mask=None):
         contexts = contexts_of(state, jax.random.fold_in(key, 1 + number))
         reward = jnp.full(24, value if returns is None else returns)
         present = jnp.ones(24, bool) if mask is None else mask[number]
-        state, metric = update(teacher, state, jax.random.fold_in(key, 100 + number), contexts, reward, value, present)
+        state, metric = update(
+            teacher,
+            state,
+            jax.random.fold_in(key, 100 + number),
+            contexts,
+            reward,
+            value,
+            present,
+        )
         states.append(state)
         metrics.append(metric)
     return states, metrics
@@ -69,7 +85,9 @@ def test_alpha_is_zero_in_k_alpha_updates_and_then_follows_the_rule(update, key)
 def test_no_update_happens_during_the_warm_up_and_its_episodes_are_kept(update, key):
     states, metrics = play(update, TEACHER.replace(warmup=2), key, [5.0] * 3)
     for state in states[1:3]:
-        np.testing.assert_array_equal(state.distribution.mean, states[0].distribution.mean)
+        np.testing.assert_array_equal(
+            state.distribution.mean, states[0].distribution.mean
+        )
     assert [int(s.buffer.count) for s in states] == [0, 24, 48, 0]
     assert int(metrics[2].dropped_episodes) == 72 - 32
     assert (states[3].distribution.mean != states[0].distribution.mean).any()
@@ -82,14 +100,22 @@ def test_a_sliding_window_keeps_the_newest_episodes_through_updates(update, key)
     assert [int(m.dropped_episodes) for m in metrics] == [0, 0, 0]
     assert [int(s.updates) for s in states] == [0, 1, 2, 3]
     forgetful, _ = play(update, TEACHER, key, [5.0] * 3)
-    np.testing.assert_array_equal(states[1].distribution.mean, forgetful[1].distribution.mean)
-    assert (states[2].distribution.mean != forgetful[2].distribution.mean).any()  # the update saw 32 episodes, not 24
+    np.testing.assert_array_equal(
+        states[1].distribution.mean, forgetful[1].distribution.mean
+    )
+    assert (
+        states[2].distribution.mean != forgetful[2].distribution.mean
+    ).any()  # the update saw 32 episodes, not 24
 
 
 def test_an_iteration_without_episodes_changes_nothing_and_is_no_update(update, key):
     nobody = jnp.zeros(24, bool)
-    states, metrics = play(update, TEACHER, key, [5.0, 5.0], mask=[nobody, jnp.ones(24, bool)])
-    np.testing.assert_array_equal(states[1].distribution.chol, states[0].distribution.chol)
+    states, metrics = play(
+        update, TEACHER, key, [5.0, 5.0], mask=[nobody, jnp.ones(24, bool)]
+    )
+    np.testing.assert_array_equal(
+        states[1].distribution.chol, states[0].distribution.chol
+    )
     assert [int(s.updates) for s in states] == [0, 0, 1]
     assert float(metrics[0].step_kl) == 0.0
 
@@ -109,22 +135,40 @@ def test_the_bound_rule_rewards_then_approaches_then_freezes_then_approaches(key
     for number, value in enumerate((1.0, 4.5, 2.0, 4.5)):
         states.append(state)
         contexts = contexts_of(state, jax.random.fold_in(key, number + 1))
-        state, metrics = step(teacher, state, jax.random.fold_in(key, 9 + number), contexts, value)
+        state, metrics = step(
+            teacher, state, jax.random.fold_in(key, 9 + number), contexts, value
+        )
         modes.append(int(metrics.mode))
     assert modes == [Mode.REWARD, Mode.TARGET, Mode.FROZEN, Mode.TARGET]
-    assert [bool(s.reached) for s in [*states, state]] == [False, False, True, True, True]
-    np.testing.assert_array_equal(states[3].distribution.mean, states[2].distribution.mean)
-    np.testing.assert_array_equal(states[3].distribution.chol, states[2].distribution.chol)
-    kl = [float(kl_divergence(s.distribution, teacher.target)) for s in [*states, state]]
+    assert [bool(s.reached) for s in [*states, state]] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
+    np.testing.assert_array_equal(
+        states[3].distribution.mean, states[2].distribution.mean
+    )
+    np.testing.assert_array_equal(
+        states[3].distribution.chol, states[2].distribution.chol
+    )
+    kl = [
+        float(kl_divergence(s.distribution, teacher.target)) for s in [*states, state]
+    ]
     assert kl[2] < kl[1]
     assert kl[4] < kl[3]
     assert step._cache_size() == 1
 
 
 def test_the_floor_holds_only_while_the_target_is_far(update, key):
-    far = TEACHER.replace(std_floor=(1.9, 1.8), floor_kl=0.0, schedule=Proportion(offset=0))
+    far = TEACHER.replace(
+        std_floor=(1.9, 1.8), floor_kl=0.0, schedule=Proportion(offset=0)
+    )
     states, _ = play(update, far, key, [5.0] * 6)
-    assert (jnp.diagonal(states[-1].distribution.chol) >= jnp.array([1.9, 1.8]) * (1 - 1e-6)).all()
+    assert (
+        jnp.diagonal(states[-1].distribution.chol) >= jnp.array([1.9, 1.8]) * (1 - 1e-6)
+    ).all()
     near = far.replace(floor_kl=1e9)
     states, _ = play(update, near, key, [5.0] * 6)
     assert (jnp.diagonal(states[-1].distribution.chol) < jnp.array([1.9, 1.8])).any()
@@ -150,12 +194,20 @@ def test_sampled_contexts_stay_inside_the_bounds(key):
 
 def test_default_draws_from_the_target_and_random_over_the_bounds(key):
     keys = jax.random.split(jax.random.fold_in(key, 0), 2000)
-    target = jax.vmap(lambda k: Target(target=Gaussian.from_std((2.5, 4.0), (0.1, 0.2))).sample(None, k, SPACE))(keys)
+    target = jax.vmap(
+        lambda k: Target(target=Gaussian.from_std((2.5, 4.0), (0.1, 0.2))).sample(
+            None, k, SPACE
+        )
+    )(keys)
     np.testing.assert_allclose(target.mean(0), [2.5, 4.0], atol=0.02)
     np.testing.assert_allclose(target.std(0), [0.1, 0.2], rtol=0.06)
-    uniform = jax.vmap(lambda k: Random().sample(None, k, SPACE))(jax.random.split(jax.random.fold_in(key, 1), 2000))
+    uniform = jax.vmap(lambda k: Random().sample(None, k, SPACE))(
+        jax.random.split(jax.random.fold_in(key, 1), 2000)
+    )
     np.testing.assert_allclose(uniform.mean(0), [0.0, 4.25], atol=0.15)
-    np.testing.assert_allclose(uniform.std(0), np.array([8.0, 7.5]) / 12**0.5, rtol=0.05)
+    np.testing.assert_allclose(
+        uniform.std(0), np.array([8.0, 7.5]) / 12**0.5, rtol=0.05
+    )
 
 
 def test_with_sac_the_bound_is_compared_with_returns_and_not_with_the_soft_value(key):
@@ -179,16 +231,25 @@ def test_with_sac_the_bound_is_compared_with_returns_and_not_with_the_soft_value
         slots = init_slots(env, jax.random.fold_in(key, 1), 4, assign, ())
         for number in range(6):
             world = Slots(env, slots, assign)
-            state, world, episodes, _ = agent.iterate(state, world, jax.random.fold_in(key, 2 + number))
+            state, world, episodes, _ = agent.iterate(
+                state, world, jax.random.fold_in(key, 2 + number)
+            )
             slots = world.slots
         return state, episodes
 
     state, episodes = jax.jit(train)()
     modes, keys = {}, jax.random.split(jax.random.fold_in(key, 9), 4)
-    for source, (key_init, key_update) in zip(("critic", "return"), keys.reshape(2, 2), strict=True):
+    for source, (key_init, key_update) in zip(
+        ("critic", "return"), keys.reshape(2, 2), strict=True
+    ):
         chosen = teacher.replace(value_source=source)
         start = chosen.init(key_init, space)
-        _, metrics = chosen.update(start, key_update, episodes, lambda observation: agent.value(state, observation))
+        _, metrics = chosen.update(
+            start,
+            key_update,
+            episodes,
+            lambda observation: agent.value(state, observation),
+        )
         modes[source] = Mode(int(metrics.mode))
     np.testing.assert_array_equal(episodes.discounted_return[episodes.mask], 1.0)
     assert modes == {"critic": Mode.TARGET, "return": Mode.REWARD}
@@ -196,7 +257,10 @@ def test_with_sac_the_bound_is_compared_with_returns_and_not_with_the_soft_value
 
 def test_one_floor_for_all_dimensions_is_the_same_floor_for_each(update, key):
     far = TEACHER.replace(floor_kl=0.0, schedule=Proportion(offset=0))
-    one, each = (play(update, far.replace(std_floor=floor), key, [5.0] * 6)[0][-1] for floor in (1.8, (1.8, 1.8)))
+    one, each = (
+        play(update, far.replace(std_floor=floor), key, [5.0] * 6)[0][-1]
+        for floor in (1.8, (1.8, 1.8))
+    )
     assert (jnp.diagonal(one.distribution.chol) >= 1.8 * (1 - 1e-6)).all()
     jax.tree.map(np.testing.assert_array_equal, one.distribution, each.distribution)
 
@@ -209,10 +273,14 @@ class Nothing(Schedule):
         return Aim()
 
 
-def test_a_schedule_that_says_neither_alpha_nor_a_bound_keeps_the_distribution_bit_for_bit(update, key):
+def test_a_schedule_that_says_neither_alpha_nor_a_bound_keeps_the_distribution_bit_for_bit(
+    update, key
+):
     states, metrics = play(update, TEACHER.replace(schedule=Nothing()), key, [5.0] * 3)
     for state in states[1:]:
-        jax.tree.map(np.testing.assert_array_equal, state.distribution, states[0].distribution)
+        jax.tree.map(
+            np.testing.assert_array_equal, state.distribution, states[0].distribution
+        )
     assert [float(metric.step_kl) for metric in metrics] == [0.0] * 3
 
 
@@ -229,15 +297,27 @@ class Slope(Schedule):
 def test_a_schedule_of_ones_own_sees_the_number_of_the_update_from_one_on(update, key):
     nobody, everyone = jnp.zeros(24, bool), jnp.ones(24, bool)
     teacher = TEACHER.replace(schedule=Slope())
-    _, metrics = play(update, teacher, key, [5.0] * 3, mask=[everyone, nobody, everyone])
-    np.testing.assert_allclose([float(metrics[n].alpha) for n in (0, 2)], [0.1, 0.2], rtol=1e-6)
+    _, metrics = play(
+        update, teacher, key, [5.0] * 3, mask=[everyone, nobody, everyone]
+    )
+    np.testing.assert_allclose(
+        [float(metrics[n].alpha) for n in (0, 2)], [0.1, 0.2], rtol=1e-6
+    )
 
 
 def test_with_creps_the_curriculum_follows_the_returns_to_the_target(key):
     """A pair of a step-free learner and the curriculum of step-based ones; the contexts' values are their rewards."""
-    teacher = SelfPaced(value_source="return", warmup=0, max_kl=0.3, buffer_size=30, schedule=Proportion(0.5, 5))
+    teacher = SelfPaced(
+        value_source="return",
+        warmup=0,
+        max_kl=0.3,
+        buffer_size=30,
+        schedule=Proportion(0.5, 5),
+    )
     setup = experiment(
-        tasks.Aim(), CREPS(max_kl=0.3, num_samples=30, buffer_size=4, mean_features_of="buffer"), teacher
+        tasks.Aim(),
+        CREPS(max_kl=0.3, num_samples=30, buffer_size=4, mean_features_of="buffer"),
+        teacher,
     )
     _, states, metrics = train(setup, key, 40)
     contexts = jax.tree.map(lambda leaf: leaf[-1], states.teacher_state.distribution)
@@ -245,13 +325,20 @@ def test_with_creps_the_curriculum_follows_the_returns_to_the_target(key):
     np.testing.assert_allclose(contexts.std, [0.1], rtol=0.3)
     np.testing.assert_array_equal(metrics.teacher.alpha[:5], 0.0)
     assert (metrics.teacher.alpha[5:] > 0).all()
-    assert float(metrics.teacher.kl_to_target[0]) > 100 > 1 > float(metrics.teacher.kl_to_target[-1])
+    assert (
+        float(metrics.teacher.kl_to_target[0])
+        > 100
+        > 1
+        > float(metrics.teacher.kl_to_target[-1])
+    )
     assert (metrics.teacher.step_kl <= 0.3 * (1 + 1e-3)).all()
     assert float(metrics.discounted_return.value[-5:].mean()) > 8
 
 
 def test_with_creps_a_critic_is_not_to_be_had():
-    message = "^the agent 'c-reps' has no state value; set teacher.value_source to return$"
+    message = (
+        "^the agent 'c-reps' has no state value; set teacher.value_source to return$"
+    )
     with pytest.raises(ValueError, match=message):
         RunConfig(Gate(), CREPS(), SelfPaced()).check()
     RunConfig(Gate(), CREPS(), SelfPaced(value_source="return")).check()

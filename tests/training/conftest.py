@@ -26,7 +26,9 @@ def tiny(**changes) -> RunConfig:
     config = dataclasses.replace(
         config,
         agent=TINY,
-        teacher=dataclasses.replace(config.teacher, buffer_size=32, warmup=0, schedule=Proportion(offset=1)),
+        teacher=dataclasses.replace(
+            config.teacher, buffer_size=32, warmup=0, schedule=Proportion(offset=1)
+        ),
         seeds=(1, 2, 3),
         num_iterations=6,
         evaluate_every=2,
@@ -38,4 +40,6 @@ def tiny(**changes) -> RunConfig:
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
     """The run folder of the tiny sweep."""
-    return spjax.train(tiny(), tmp_path_factory.mktemp("runs") / "finished", progress=False)
+    return spjax.train(
+        tiny(), tmp_path_factory.mktemp("runs") / "finished", progress=False
+    )

@@ -21,19 +21,25 @@ def trained_and_resumed(config, tmp_path):
     """Trains four iterations, twice from the middle; returns the leaves of the final state, which must be equal."""
     whole = spjax.train(config, tmp_path / "whole", progress=False)
     undisturbed = leaves(whole)
-    assert not any(np.isnan(leaf).any() for leaf in undisturbed if leaf.dtype.kind == "f")
+    assert not any(
+        np.isnan(leaf).any() for leaf in undisturbed if leaf.dtype.kind == "f"
+    )
     cut = tmp_path / "cut"
     shutil.copytree(whole, cut)
     (cut / "summary.json").unlink()
     (cut / "checkpoints" / "000004.npz").unlink()
-    for a, b in zip(undisturbed, leaves(spjax.resume(cut, progress=False)), strict=True):
+    for a, b in zip(
+        undisturbed, leaves(spjax.resume(cut, progress=False)), strict=True
+    ):
         np.testing.assert_array_equal(a, b)
     return undisturbed
 
 
 def check_lanes_and_resume(config, tmp_path):
     """Asserts that a resumed run is the undisturbed one, and the second of its two lanes the single run, seed 2."""
-    for a, b in zip(trained_and_resumed(config, tmp_path), single_lane(config, 2), strict=True):
+    for a, b in zip(
+        trained_and_resumed(config, tmp_path), single_lane(config, 2), strict=True
+    ):
         np.testing.assert_array_equal(a[1], b[0])
 
 

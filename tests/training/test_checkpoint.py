@@ -36,10 +36,15 @@ def test_the_newest_two_stay(checkpoints, tmp_path):
     for iteration in (0, 5, 10, 15):
         checkpoints.save(iteration, STATE)
     assert checkpoints.iterations() == [10, 15]
-    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["000010.npz", "000015.npz"]
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
+        "000010.npz",
+        "000015.npz",
+    ]
 
 
-def test_a_save_that_fails_leaves_the_earlier_ones_and_no_rest(checkpoints, tmp_path, monkeypatch):
+def test_a_save_that_fails_leaves_the_earlier_ones_and_no_rest(
+    checkpoints, tmp_path, monkeypatch
+):
     checkpoints.save(0, STATE)
     checkpoints.save(5, STATE)
 
@@ -50,10 +55,15 @@ def test_a_save_that_fails_leaves_the_earlier_ones_and_no_rest(checkpoints, tmp_
     monkeypatch.setattr(np.lib.format, "write_array", fill_the_disk)
     with pytest.raises(OSError, match="No space left on device"):
         checkpoints.save(10, STATE)
-    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["000000.npz", "000005.npz"]
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
+        "000000.npz",
+        "000005.npz",
+    ]
 
 
-def test_wherever_a_byte_is_wrong_or_the_rest_is_missing_no_other_state_comes_back(checkpoints, tmp_path):
+def test_wherever_a_byte_is_wrong_or_the_rest_is_missing_no_other_state_comes_back(
+    checkpoints, tmp_path
+):
     checkpoints.save(1, STATE)
     path = tmp_path / "checkpoints" / "000001.npz"
     whole = path.read_bytes()
@@ -76,14 +86,34 @@ def test_wherever_a_byte_is_wrong_or_the_rest_is_missing_no_other_state_comes_ba
 @pytest.mark.parametrize(
     ("name", "kind", "sentence"),
     [
-        ("step", ((), np.dtype(np.int32)), r"step is int32\[2\] and should be int32\[\]"),
-        ("step", ((2,), np.dtype(np.float32)), r"step is int32\[2\] and should be float32\[2\]"),
-        ("bias", ((2,), np.dtype(np.int32)), r"bias is missing and should be int32\[2\]"),
+        (
+            "step",
+            ((), np.dtype(np.int32)),
+            r"step is int32\[2\] and should be int32\[\]",
+        ),
+        (
+            "step",
+            ((2,), np.dtype(np.float32)),
+            r"step is int32\[2\] and should be float32\[2\]",
+        ),
+        (
+            "bias",
+            ((2,), np.dtype(np.int32)),
+            r"bias is missing and should be int32\[2\]",
+        ),
         ("weights/1", None, r"weights/1 is float32\[3\] and should be missing"),
     ],
 )
-def test_a_checkpoint_of_another_program_is_one_sentence(checkpoints, name, kind, sentence):
+def test_a_checkpoint_of_another_program_is_one_sentence(
+    checkpoints, name, kind, sentence
+):
     checkpoints.save(2, STATE)
-    kinds = {**KINDS, name: kind} if kind else {other: KINDS[other] for other in KINDS if other != name}
-    with pytest.raises(ValueError, match=f"000002.npz is of another program: {sentence}$"):
+    kinds = (
+        {**KINDS, name: kind}
+        if kind
+        else {other: KINDS[other] for other in KINDS if other != name}
+    )
+    with pytest.raises(
+        ValueError, match=f"000002.npz is of another program: {sentence}$"
+    ):
         checkpoints.restore(2, kinds)

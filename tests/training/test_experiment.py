@@ -20,39 +20,70 @@ from tests.training.conftest import tiny
 
 def test_the_clipped_fraction_counts_the_episodes_whose_context_lies_on_a_bound():
     space = tiny().task.context_space  # [-4, 4] x [0.5, 8]
-    rows = [(True, (4.0, 1.0)), (True, (0.0, 0.5)), (True, (0.0, 1.0)), (True, (-4.0, 8.0)), (False, (-4.0, 8.0))]
+    rows = [
+        (True, (4.0, 1.0)),
+        (True, (0.0, 0.5)),
+        (True, (0.0, 1.0)),
+        (True, (-4.0, 8.0)),
+        (False, (-4.0, 8.0)),
+    ]
     mask, contexts = (jnp.asarray(column) for column in zip(*rows, strict=True))
     zeros = jnp.zeros(5)
-    episodes = Episodes(mask, contexts, jnp.zeros((5, 1)), zeros, zeros, zeros.astype(int), mask, ())
+    episodes = Episodes(
+        mask, contexts, jnp.zeros((5, 1)), zeros, zeros, zeros.astype(int), mask, ()
+    )
     found = _metrics(episodes, space, None, None, None).clipped_fraction
     assert (float(found.value), bool(found.present)) == (0.75, True)
 
 
-@pytest.mark.parametrize(("outside", "std", "clipped"), [("clip", 1e6, 1.0), ("redraw", 2.0, 0.0)])
+@pytest.mark.parametrize(
+    ("outside", "std", "clipped"), [("clip", 1e6, 1.0), ("redraw", 2.0, 0.0)]
+)
 def test_every_run_says_how_many_contexts_were_clipped(outside, std, clipped, tmp_path):
     wide = Gaussian.from_std((0.0, 4.0), (2.0, std), outside=outside)
-    config = tiny(teacher=catalogue.make("teacher", "default", target=wide), seeds=(1,), num_iterations=4)
+    config = tiny(
+        teacher=catalogue.make("teacher", "default", target=wide),
+        seeds=(1,),
+        num_iterations=4,
+    )
     folder = spjax.train(config, tmp_path / "run", progress=False)
     fractions = pq.read_table(folder / "metrics")["clipped_fraction"].to_pylist()
-    assert {fraction for fraction in fractions if fraction is not None} == {clipped}  # none where no episode ended
+    assert {fraction for fraction in fractions if fraction is not None} == {
+        clipped
+    }  # none where no episode ended
 
 
 def test_each_lane_of_a_sweep_over_targets_is_evaluated_on_its_own(tmp_path):
     targets = ((2.5, 0.5), (0.0, 8.0))
     default = catalogue.make("teacher", "default")
-    config = tiny(teacher=default, seeds=(1,), num_iterations=2, over={"teacher.target.mean": targets})
+    config = tiny(
+        teacher=default,
+        seeds=(1,),
+        num_iterations=2,
+        over={"teacher.target.mean": targets},
+    )
     folder = spjax.train(config, tmp_path / "run", progress=False)
     rows = pq.read_table(folder / "evaluation").to_pydict()
     by_target = [
-        [value for value, lane in zip(rows["discounted_return"], rows["lane"], strict=True) if lane == number]
+        [
+            value
+            for value, lane in zip(rows["discounted_return"], rows["lane"], strict=True)
+            if lane == number
+        ]
         for number in (0, 1)
     ]
     for number, mean in enumerate(targets):
         contexts = np.concatenate(
-            [row for row, lane in zip(rows["contexts"], rows["lane"], strict=True) if lane == number]
+            [
+                row
+                for row, lane in zip(rows["contexts"], rows["lane"], strict=True)
+                if lane == number
+            ]
         ).reshape(-1, 2)
         np.testing.assert_allclose(contexts, [mean] * len(contexts), atol=0.03)
-        own = dataclasses.replace(default, target=Gaussian.from_std(mean, (0.004, 0.00375)))
+        own = dataclasses.replace(
+            default, target=Gaussian.from_std(mean, (0.004, 0.00375))
+        )
         alone = Program.of(tiny(teacher=own, seeds=(1,)).experiments())
         _, _, snapshot = alone.compile(2)[0](alone.init([1]), 0)
         assert by_target[number][0] == float(snapshot.evaluation.discounted_return[0])
@@ -62,7 +93,11 @@ def test_each_lane_of_a_sweep_over_targets_is_evaluated_on_its_own(tmp_path):
 def test_a_correlated_target_is_kept_and_drawn_from_with_its_correlation(tmp_path):
     covariance = [[0.25, 0.2], [0.2, 0.25]]
     target = Gaussian.from_covariance(np.array([0.0, 4.0]), np.array(covariance))
-    config = tiny(teacher=catalogue.make("teacher", "default", target=target), num_iterations=2, seeds=(1,))
+    config = tiny(
+        teacher=catalogue.make("teacher", "default", target=target),
+        num_iterations=2,
+        seeds=(1,),
+    )
     folder = spjax.train(config, tmp_path / "run", progress=False)
     again = read_config(folder)
     np.testing.assert_allclose(again.teacher.target.covariance, covariance, rtol=1e-6)
@@ -83,7 +118,9 @@ def test_an_episodic_covariance_is_trained_and_evaluated_in_full(tmp_path):
     again = type(config).built(config.spelled())
     experiment = jax.tree.map(jnp.asarray, again.experiment(again.lanes()[0]))
     state = experiment.init(jax.random.key(2))
-    np.testing.assert_allclose(state.teacher_state.distribution.covariance, covariance, rtol=1e-5)
+    np.testing.assert_allclose(
+        state.teacher_state.distribution.covariance, covariance, rtol=1e-5
+    )
     for drawn in (
         experiment.sample_contexts(state, jax.random.key(3), 4000),
         experiment.target_contexts(jax.random.key(4), 4000),

@@ -14,7 +14,10 @@ LAYOUTS = pytest.mark.parametrize("layout", [Calls, Vmapped])
 
 
 def scaled_sum(lane, factor, shared):
-    return {"sum": factor * lane["values"].sum() + shared, "largest": lane["values"].max()}
+    return {
+        "sum": factor * lane["values"].sum() + shared,
+        "largest": lane["values"].max(),
+    }
 
 
 @LAYOUTS
@@ -22,10 +25,17 @@ def scaled_sum(lane, factor, shared):
 def test_every_lane_gets_what_the_function_returns_for_it(layout, count):
     placed = layout(count)
     host = {"values": np.arange(3.0 * count, dtype=np.float32).reshape(count, 3)}
-    lanes, factors = placed.to_devices(host), placed.to_devices(np.arange(count, dtype=np.float32))
+    lanes, factors = (
+        placed.to_devices(host),
+        placed.to_devices(np.arange(count, dtype=np.float32)),
+    )
     np.testing.assert_array_equal(placed.to_host(lanes)["values"], host["values"])
-    after = placed.compile(scaled_sum, (lanes, factors), jnp.float32(0))(lanes, factors, jnp.float32(7))
-    np.testing.assert_array_equal(placed.to_host(after)["sum"], np.arange(count) * host["values"].sum(axis=1) + 7)
+    after = placed.compile(scaled_sum, (lanes, factors), jnp.float32(0))(
+        lanes, factors, jnp.float32(7)
+    )
+    np.testing.assert_array_equal(
+        placed.to_host(after)["sum"], np.arange(count) * host["values"].sum(axis=1) + 7
+    )
     largest = placed.part(after, lambda lane: lane["largest"])
     np.testing.assert_array_equal(placed.to_host(largest), host["values"].max(axis=1))
 
@@ -35,7 +45,9 @@ def test_shapes_compile_what_arrays_do(layout):
     placed = layout(3)
     lanes = placed.to_devices(np.ones((3, 2), np.float32))
     shapes = placed.abstract(jax.ShapeDtypeStruct((2,), jnp.float32))
-    np.testing.assert_array_equal(placed.to_host(placed.compile(jnp.sum, (shapes,))(lanes)), [2, 2, 2])
+    np.testing.assert_array_equal(
+        placed.to_host(placed.compile(jnp.sum, (shapes,))(lanes)), [2, 2, 2]
+    )
 
 
 def test_on_cpu_one_lane_is_compiled_whatever_their_number():
@@ -75,7 +87,9 @@ def test_nobody_waits_for_a_lane_after_ctrl_c():
     lanes = Calls(2).to_devices(np.zeros(2, np.float32))
     call = Calls(2).compile(function, (lanes,))
     this = threading.get_ident()
-    threading.Thread(target=lambda: running.wait() and signal.pthread_kill(this, signal.SIGINT)).start()
+    threading.Thread(
+        target=lambda: running.wait() and signal.pthread_kill(this, signal.SIGINT)
+    ).start()
     try:
         with pytest.raises(KeyboardInterrupt):
             call(lanes)

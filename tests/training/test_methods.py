@@ -13,8 +13,17 @@ from tests.training.runs import check_lanes_and_resume, trained_and_resumed
 
 AGENTS = {
     "ppo": TINY,
-    "trpo": TRPO(num_envs=4, num_steps=64, hidden=(8,), value_batch=64, cg_iterations=3),
-    "sac": SAC(num_envs=4, num_steps=64, hidden=(8,), batch_size=8, replay_size=400, learning_starts=100),
+    "trpo": TRPO(
+        num_envs=4, num_steps=64, hidden=(8,), value_batch=64, cg_iterations=3
+    ),
+    "sac": SAC(
+        num_envs=4,
+        num_steps=64,
+        hidden=(8,),
+        batch_size=8,
+        replay_size=400,
+        learning_starts=100,
+    ),
 }
 TEACHERS = {
     "alp-gmm": {
@@ -54,7 +63,9 @@ def method(agent, teacher, schedule, **changes):
 
 
 @pytest.mark.parametrize(("agent", "teacher", "schedule"), METHODS)
-def test_a_lane_is_the_single_run_and_a_resumed_run_the_undisturbed_one(agent, teacher, schedule, tmp_path):
+def test_a_lane_is_the_single_run_and_a_resumed_run_the_undisturbed_one(
+    agent, teacher, schedule, tmp_path
+):
     check_lanes_and_resume(method(agent, teacher, schedule), tmp_path)
 
 
@@ -70,10 +81,18 @@ def test_a_resumed_run_of_a_simulated_robot_is_the_undisturbed_one(tmp_path):
     trained_and_resumed(config, tmp_path)
 
 
-def test_the_run_folder_keeps_where_a_curriculum_starts_and_whether_the_policy_is_cloned(tmp_path):
+def test_the_run_folder_keeps_where_a_curriculum_starts_and_whether_the_policy_is_cloned(
+    tmp_path,
+):
     config = spjax.preset("ball-catching", "ppo", "self-paced", start="initial")
     write_config(tmp_path, config, "")
     again = read_config(tmp_path)
     assert again.spelled() == config.spelled()
-    assert (again.task, again.teacher.start, again.hold_position) == (config.task, "initial", True)
-    np.testing.assert_array_equal(again.teacher.initial.mean, np.float32([0.68, 0.9, 0.85]))
+    assert (again.task, again.teacher.start, again.hold_position) == (
+        config.task,
+        "initial",
+        True,
+    )
+    np.testing.assert_array_equal(
+        again.teacher.initial.mean, np.float32([0.68, 0.9, 0.85])
+    )

@@ -19,7 +19,8 @@ PAIRS = sorted(  # every agent and every teacher
     {
         (env, agent, teacher)
         for env, agent, teacher, _, _ in preset_names()
-        if env == "gate-global" or (env == "point-mass-2d" and (agent == "ppo" or teacher == "self-paced"))
+        if env == "gate-global"
+        or (env == "point-mass-2d" and (agent == "ppo" or teacher == "self-paced"))
     }
 )
 SCRIPT = """
@@ -32,7 +33,9 @@ spjax.train(tiny(), sys.argv[1], progress=False)
 """
 
 
-def test_a_run_in_a_process_with_64_bit_types_has_the_bits_of_one_without(finished, tmp_path):
+def test_a_run_in_a_process_with_64_bit_types_has_the_bits_of_one_without(
+    finished, tmp_path
+):
     command = [sys.executable, "-c", SCRIPT, str(tmp_path / "run")]
     subprocess.run(command, env={**os.environ, "JAX_ENABLE_X64": "1"}, check=True)
     assert_same_run(finished, tmp_path / "run")
@@ -47,9 +50,13 @@ def wide_types():
 
 
 @pytest.mark.parametrize(("env", "agent", "teacher"), PAIRS)
-def test_every_pair_is_traced_with_64_bit_types_on(env, agent, teacher, wide_types, monkeypatch):
+def test_every_pair_is_traced_with_64_bit_types_on(
+    env, agent, teacher, wide_types, monkeypatch
+):
     traced = []
-    monkeypatch.setattr(jax.stages.Lowered, "compile", lambda lowered: traced.append(lowered) or repr)
+    monkeypatch.setattr(
+        jax.stages.Lowered, "compile", lambda lowered: traced.append(lowered) or repr
+    )
     config = spjax.preset(env, agent, teacher)
     if agent == "ppo":
         config = dataclasses.replace(config, agent=TINY)

@@ -48,17 +48,25 @@ def assert_same_run(left, right):
     for a, b in zip(leaves(left), leaves(right), strict=True):
         np.testing.assert_array_equal(a, b)
     for part in ("metrics", "evaluation", "trajectories.parquet"):
-        one, other = pq.read_table(left / part).to_pydict(), pq.read_table(right / part).to_pydict()
+        one, other = (
+            pq.read_table(left / part).to_pydict(),
+            pq.read_table(right / part).to_pydict(),
+        )
         assert one.keys() == other.keys()
         for name in one:
             assert str(one[name]) == str(other[name])  # as text, NaN equals NaN
 
 
 def start(folder, what):
-    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(SCRIPT), str(folder), what], env=dict(os.environ))
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(SCRIPT), str(folder), what],
+        env=dict(os.environ),
+    )
 
 
-def test_a_process_killed_at_random_moments_and_resumed_ends_with_the_same_bits(tmp_path):
+def test_a_process_killed_at_random_moments_and_resumed_ends_with_the_same_bits(
+    tmp_path,
+):
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     assert start(undisturbed, "train").wait() == 0
     process = start(killed, "train")
@@ -79,23 +87,40 @@ def test_a_run_folder_holds_tidy_metrics_and_a_summary(finished):
     metrics = pq.read_table(finished / "metrics").to_pydict()
     assert len(metrics["seed"]) == 3 * 6
     rows = sorted(zip(metrics["seed"], metrics["iteration"], strict=True))
-    assert rows == [(seed, iteration) for seed in (1, 2, 3) for iteration in range(1, 7)]
-    assert {"discounted_return", "success_rate", "agent.value_loss", "teacher.kl_to_target", "teacher.alpha"} <= set(
-        metrics
-    )
-    assert metrics["environment_steps"] == [256 * iteration for iteration in metrics["iteration"]]
+    assert rows == [
+        (seed, iteration) for seed in (1, 2, 3) for iteration in range(1, 7)
+    ]
+    assert {
+        "discounted_return",
+        "success_rate",
+        "agent.value_loss",
+        "teacher.kl_to_target",
+        "teacher.alpha",
+    } <= set(metrics)
+    assert metrics["environment_steps"] == [
+        256 * iteration for iteration in metrics["iteration"]
+    ]
     evaluation = pq.read_table(finished / "evaluation").to_pydict()
     assert sorted(set(evaluation["iteration"])) == [0, 2, 4, 6]
     summary = json.loads((finished / "summary.json").read_text())
     assert summary["finished"] is True
     assert summary["frozen"] == []
-    assert [path.name for path in sorted((finished / "checkpoints").iterdir())] == ["000004.npz", "000006.npz"]
+    assert [path.name for path in sorted((finished / "checkpoints").iterdir())] == [
+        "000004.npz",
+        "000006.npz",
+    ]
 
 
 def test_an_iteration_count_that_evaluations_do_not_divide_is_kept(tmp_path):
     folder = spjax.train(tiny(num_iterations=3), tmp_path / "odd", progress=False)
-    assert sorted(set(pq.read_table(folder / "evaluation")["iteration"].to_pylist())) == [0, 2, 3]
-    assert sorted(set(pq.read_table(folder / "metrics")["iteration"].to_pylist())) == [1, 2, 3]
+    assert sorted(
+        set(pq.read_table(folder / "evaluation")["iteration"].to_pylist())
+    ) == [0, 2, 3]
+    assert sorted(set(pq.read_table(folder / "metrics")["iteration"].to_pylist())) == [
+        1,
+        2,
+        3,
+    ]
 
 
 def test_resuming_a_finished_run_leaves_it_as_it_is(finished):
@@ -112,7 +137,9 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(finished, tmp_
     assert_same_run(finished, copy)
 
 
-def test_a_kill_during_the_first_save_after_a_damaged_checkpoint_loses_nothing_more(finished, tmp_path, monkeypatch):
+def test_a_kill_during_the_first_save_after_a_damaged_checkpoint_loses_nothing_more(
+    finished, tmp_path, monkeypatch
+):
     copy = shutil.copytree(finished, tmp_path / "copy")
     (copy / "checkpoints" / "000006.npz").write_bytes(b"")
     (copy / "summary.json").unlink()
@@ -130,7 +157,11 @@ def test_a_kill_during_the_first_save_after_a_damaged_checkpoint_loses_nothing_m
 
 
 @pytest.mark.parametrize(
-    ("pressed", "message"), [(2, r"^stopped at iteration 2; continue with: spjax resume "), (6, "run is finished$")]
+    ("pressed", "message"),
+    [
+        (2, r"^stopped at iteration 2; continue with: spjax resume "),
+        (6, "run is finished$"),
+    ],
 )
 def test_ctrl_c_ends_training_after_a_chunk_and_the_run_goes_on_or_is_finished(
     finished, tmp_path, monkeypatch, capsys, pressed, message
@@ -142,7 +173,10 @@ def test_ctrl_c_ends_training_after_a_chunk_and_the_run_goes_on_or_is_finished(
     monkeypatch.setattr(SweepProgress, "update", press)
     with pytest.raises(Interrupted, match=message):
         spjax.train(tiny(), tmp_path / "run", progress=False)
-    assert capsys.readouterr().err == "stopping after this chunk; press Ctrl-C again to stop at once\n"
+    assert (
+        capsys.readouterr().err
+        == "stopping after this chunk; press Ctrl-C again to stop at once\n"
+    )
     spjax.resume(tmp_path / "run", progress=False)
     assert_same_run(finished, tmp_path / "run")
 
@@ -151,15 +185,25 @@ def test_ctrl_c_ends_training_after_a_chunk_and_the_run_goes_on_or_is_finished(
     ("damage", "message"),
     [
         (lambda folder: shutil.rmtree(folder), "there is no run folder"),
-        (lambda folder: (folder / "config.json").unlink(), "is not a run folder: it has no config.json"),
-        (lambda folder: (folder / "config.json").write_text('{"format_ver'), "is damaged or half-written"),
         (
-            lambda folder: (folder / "config.json").write_text('{"format_version": 99}'),
+            lambda folder: (folder / "config.json").unlink(),
+            "is not a run folder: it has no config.json",
+        ),
+        (
+            lambda folder: (folder / "config.json").write_text('{"format_ver'),
+            "is damaged or half-written",
+        ),
+        (
+            lambda folder: (folder / "config.json").write_text(
+                '{"format_version": 99}'
+            ),
             "has format version 99, this spjax reads 1 and 2; use the spjax that wrote it, or train again",
         ),
     ],
 )
-def test_a_run_folder_that_cannot_be_resumed_is_one_sentence(finished, tmp_path, damage, message):
+def test_a_run_folder_that_cannot_be_resumed_is_one_sentence(
+    finished, tmp_path, damage, message
+):
     copy = shutil.copytree(finished, tmp_path / "copy")
     damage(copy)
     with pytest.raises(ValueError, match=message):
@@ -167,7 +211,9 @@ def test_a_run_folder_that_cannot_be_resumed_is_one_sentence(finished, tmp_path,
 
 
 def test_training_into_a_folder_that_exists_is_refused(finished):
-    with pytest.raises(ValueError, match=r"exists already; resume it, or choose another folder$"):
+    with pytest.raises(
+        ValueError, match=r"exists already; resume it, or choose another folder$"
+    ):
         spjax.train(tiny(), finished, progress=False)
 
 
@@ -191,13 +237,20 @@ def test_a_program_that_does_not_compile_claims_no_folder(tmp_path, monkeypatch)
     assert [path.name for path in tmp_path.rglob("*")] == ["mine"]
 
 
-def test_results_without_a_readable_checkpoint_are_kept_and_not_trained_over(finished, tmp_path):
+def test_results_without_a_readable_checkpoint_are_kept_and_not_trained_over(
+    finished, tmp_path
+):
     copy = shutil.copytree(finished, tmp_path / "copy")
     shutil.rmtree(copy / "checkpoints")
-    (copy / "checkpoints" / "000006").mkdir(parents=True)  # as an earlier version wrote them
+    (copy / "checkpoints" / "000006").mkdir(
+        parents=True
+    )  # as an earlier version wrote them
     (copy / "summary.json").unlink()
     before = sorted(copy.rglob("*.parquet"))
-    with pytest.raises(ValueError, match=r"has no checkpoint that this spjax reads; train again in another folder$"):
+    with pytest.raises(
+        ValueError,
+        match=r"has no checkpoint that this spjax reads; train again in another folder$",
+    ):
         spjax.resume(copy, progress=False)
     assert sorted(copy.rglob("*.parquet")) == before
 
@@ -209,37 +262,51 @@ def test_what_a_process_left_that_was_killed_before_its_first_file_is_no_run(tmp
     check_free(tmp_path / "new")
     (tmp_path / "notes.txt").write_text("")
     for taken in (tmp_path, tmp_path / "notes.txt"):
-        with pytest.raises(ValueError, match="exists already; resume it, or choose another folder"):
+        with pytest.raises(
+            ValueError, match="exists already; resume it, or choose another folder"
+        ):
             check_free(taken)
 
 
-def test_an_engine_that_is_not_installed_is_said_before_there_is_a_folder(tmp_path, monkeypatch):
+def test_an_engine_that_is_not_installed_is_said_before_there_is_a_folder(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     config = spjax.preset("ball-catching", teacher="default")
-    config = dataclasses.replace(config, task=dataclasses.replace(config.task, engine="warp"))
+    config = dataclasses.replace(
+        config, task=dataclasses.replace(config.task, engine="warp")
+    )
     with pytest.raises(ValueError, match="the physics engine 'warp' needs warp-lang"):
         spjax.train(config, tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()
 
 
 def test_an_evaluation_at_the_end_alone_needs_no_room_for_more_iterations(tmp_path):
-    folder = spjax.train(tiny(num_iterations=2, evaluate_every=10**9), tmp_path / "run", progress=False)
+    folder = spjax.train(
+        tiny(num_iterations=2, evaluate_every=10**9), tmp_path / "run", progress=False
+    )
     assert pq.read_table(folder / "metrics")["iteration"].to_pylist() == [1, 2] * 3
 
 
 @pytest.mark.parametrize("seconds", [3.0, 100.0])
 def test_the_time_left_is_known_however_long_a_chunk_takes(monkeypatch, seconds):
     monkeypatch.setattr(progress, "describe", lambda metrics, snapshot: "")
-    with SweepProgress(50, 0, Console(file=io.StringIO(), force_terminal=True), shown=True) as bar:
+    with SweepProgress(
+        50, 0, Console(file=io.StringIO(), force_terminal=True), shown=True
+    ) as bar:
         now = [0.0]
         monkeypatch.setattr(bar._bar, "get_time", lambda: now[0])
         for iteration in (5, 10, 15):
             now[0] += seconds
-            bar.update(iteration, object.__new__(Metrics), object.__new__(Snapshot))  # described as ""
+            bar.update(
+                iteration, object.__new__(Metrics), object.__new__(Snapshot)
+            )  # described as ""
         assert bar._bar.tasks[0].time_remaining == 7 * seconds
 
 
-def test_a_full_disk_leaves_what_was_saved_and_the_run_can_go_on(finished, tmp_path, monkeypatch):
+def test_a_full_disk_leaves_what_was_saved_and_the_run_can_go_on(
+    finished, tmp_path, monkeypatch
+):
     folder, write, calls = tmp_path / "full", files.write_table, []
 
     def failing(path, table):

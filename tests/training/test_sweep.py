@@ -51,7 +51,9 @@ def swept():
     return run(tiny(over={"teacher.schedule.zeta": (0.4, 1.6)}))[0]
 
 
-def test_a_lane_of_a_sweep_is_the_single_run_with_that_seed_and_setting_bit_for_bit(swept):
+def test_a_lane_of_a_sweep_is_the_single_run_with_that_seed_and_setting_bit_for_bit(
+    swept,
+):
     single, _ = run(tiny(seeds=(2,), over={"teacher.schedule.zeta": (1.6,)}))
     assert_same_bits(lane(swept, 4), lane(single, 0))
 
@@ -64,18 +66,28 @@ def test_fewer_lanes_change_nothing(swept):
 
 def test_lanes_vmapped_on_devices_that_do_not_divide_them_are_the_same_lanes(swept):
     assert len(jax.devices()) == 2
-    with jax.debug_key_reuse(False):  # vmapped, both branches of a condition run and use its key
+    with jax.debug_key_reuse(
+        False
+    ):  # vmapped, both branches of a condition run and use its key
         vmapped, metrics = run(tiny(), layout=Vmapped)
     assert metrics.frozen.shape == (3, 2)
     for index in range(3):
-        for a, b in zip(jax.tree.leaves(lane(swept, 3 + index)), jax.tree.leaves(lane(vmapped, index)), strict=True):
+        for a, b in zip(
+            jax.tree.leaves(lane(swept, 3 + index)),
+            jax.tree.leaves(lane(vmapped, index)),
+            strict=True,
+        ):
             np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
 
 
 def test_lanes_differ_where_seeds_or_settings_differ(swept):
     assert len(np.unique(swept.teacher_state.distribution.mean, axis=0)) == 6
-    leaves = [leaf[:3].reshape(3, -1) for leaf in jax.tree.leaves(swept.agent_state.params)]
-    assert len(np.unique(np.concatenate(leaves, axis=1), axis=0)) == 3  # the seeds of the first setting
+    leaves = [
+        leaf[:3].reshape(3, -1) for leaf in jax.tree.leaves(swept.agent_state.params)
+    ]
+    assert (
+        len(np.unique(np.concatenate(leaves, axis=1), axis=0)) == 3
+    )  # the seeds of the first setting
 
 
 def test_a_lane_with_nan_parameters_freezes_and_the_others_end_as_they_would_have():
@@ -83,20 +95,28 @@ def test_a_lane_with_nan_parameters_freezes_and_the_others_end_as_they_would_hav
         leaves, structure = jax.tree.flatten(states.agent_state.params)
         leaves[0] = leaves[0].copy()
         leaves[0][1] = np.nan
-        return states.replace(agent_state=states.agent_state.replace(params=structure.unflatten(leaves)))
+        return states.replace(
+            agent_state=states.agent_state.replace(params=structure.unflatten(leaves))
+        )
 
     clean, _ = run(tiny())
     poisoned, metrics = run(tiny(), change=poison)
     for index in (0, 2):
         assert_same_bits(lane(clean, index), lane(poisoned, index))
     np.testing.assert_array_equal(poisoned.frozen_at, [-1, 0, -1])
-    np.testing.assert_array_equal(metrics.frozen, [[False] * 2, [True] * 2, [False] * 2])
+    np.testing.assert_array_equal(
+        metrics.frozen, [[False] * 2, [True] * 2, [False] * 2]
+    )
 
 
 def test_traced_settings_and_seeds_never_trace_the_program_again(monkeypatch):
     traces = []
     chunk = program_module._chunk
-    monkeypatch.setattr(program_module, "_chunk", lambda *arguments: traces.append(1) or chunk(*arguments))
+    monkeypatch.setattr(
+        program_module,
+        "_chunk",
+        lambda *arguments: traces.append(1) or chunk(*arguments),
+    )
     base = tiny(seeds=(1,))
     first = Program.of(base.experiments())
     step, _ = first.compile(2)
@@ -104,9 +124,21 @@ def test_traced_settings_and_seeds_never_trace_the_program_again(monkeypatch):
     assert count >= 1
     for changed in (
         dataclasses.replace(base, seeds=(7,)),
-        dataclasses.replace(base, agent=base.agent.replace(learning_rate=5e-3, clip_range=0.1)),
-        dataclasses.replace(base, teacher=base.teacher.replace(max_kl=0.1, schedule=Proportion(zeta=0.3, offset=4))),
-        dataclasses.replace(base, teacher=base.teacher.replace(target=Gaussian.from_std((1.0, 2.0), (0.5, 0.5)))),
+        dataclasses.replace(
+            base, agent=base.agent.replace(learning_rate=5e-3, clip_range=0.1)
+        ),
+        dataclasses.replace(
+            base,
+            teacher=base.teacher.replace(
+                max_kl=0.1, schedule=Proportion(zeta=0.3, offset=4)
+            ),
+        ),
+        dataclasses.replace(
+            base,
+            teacher=base.teacher.replace(
+                target=Gaussian.from_std((1.0, 2.0), (0.5, 0.5))
+            ),
+        ),
         dataclasses.replace(base, task=base.task.replace(force_gain=1.0)),
     ):
         program = Program.of(changed.experiments())
@@ -120,7 +152,9 @@ def test_first_contexts_of_different_seeds_are_uncorrelated():
     config = tiny(seeds=tuple(range(1, 101)))
     program = Program.of(config.experiments())
     states = program.init([lane.seed for lane in config.lanes()])
-    contexts = program.to_host(states).world.env_state.context[:, :, 0]  # 100 seeds, 4 slots, gate position
+    contexts = program.to_host(states).world.env_state.context[
+        :, :, 0
+    ]  # 100 seeds, 4 slots, gate position
     correlation = np.corrcoef(contexts[:-1].ravel(), contexts[1:].ravel())[0, 1]
     assert abs(correlation) < 0.1
     assert len(np.unique(contexts)) > 380
@@ -139,6 +173,9 @@ def test_evaluation_leaves_the_state_bit_identical_and_repeats_exactly():
 
 def test_the_options_that_a_task_asks_of_the_compiler_reach_it():
     program = Program.of(tiny(task=Demanding(dimensions=2)).experiments())
-    for compile_something in (lambda: program.compile(2), lambda: program.init([1, 2, 3])):
+    for compile_something in (
+        lambda: program.compile(2),
+        lambda: program.init([1, 2, 3]),
+    ):
         with pytest.raises(jax.errors.JaxRuntimeError, match="xla_of_no_kind"):
             compile_something()

@@ -22,7 +22,9 @@ def test_two_trainings_in_threads_end_with_the_bits_of_one_alone(finished, tmp_p
 
 
 def test_lanes_that_compute_at_the_same_time_share_the_cores(monkeypatch):
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(12)), raising=False)
+    monkeypatch.setattr(
+        "os.sched_getaffinity", lambda process: set(range(12)), raising=False
+    )
     assert share_of_cores() == num_cores() == 12
     with working(2):
         assert share_of_cores() == 6

@@ -16,7 +16,13 @@ from matplotlib.patches import Circle, Polygon, Rectangle
 from benchmarks.paper.pictures.curricula import Curriculum, curriculum_of
 from spjax.analysis import statistics
 from spjax.analysis.curves import SPREAD_LABELS, range_of_seeds
-from spjax.analysis.snapshots import NUM_LANES, available, evenly_spaced, sampled_contexts, seed_handles
+from spjax.analysis.snapshots import (
+    NUM_LANES,
+    available,
+    evenly_spaced,
+    sampled_contexts,
+    seed_handles,
+)
 from spjax.analysis.style import MARK, NEUTRAL, PALETTE, styled
 from spjax.analysis.tables import finite_values
 from spjax.runs.read import Run
@@ -29,7 +35,13 @@ RESTING_NET = (-0.707, 1.272)  # m, y and z of the net under a policy that holds
 NET_RADIUS = 0.06  # m
 NUM_TARGET_SAMPLES = 200
 HATCH = "////"  # of starred curricula
-SEED_LOOK: dict[str, Any] = {"color": MARK, "s": 7, "alpha": 0.55, "linewidths": 0, "zorder": 3}
+SEED_LOOK: dict[str, Any] = {
+    "color": MARK,
+    "s": 7,
+    "alpha": 0.55,
+    "linewidths": 0,
+    "zorder": 3,
+}
 TARGET_COLOR = "#c4c4c4"
 NET_LOOK: dict[str, Any] = {"facecolor": "none", "edgecolor": MARK, "linewidth": 1.2}
 
@@ -37,11 +49,15 @@ NET_LOOK: dict[str, Any] = {"facecolor": "none", "edgecolor": MARK, "linewidth":
 def thrown_at(contexts: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray, "*batch 2"]:
     """Returns y and z of the point of the plane x = 0 that the ball of each context is thrown at [m]."""
     angle, radius = contexts[..., 0], contexts[..., 1]
-    return np.stack([-radius * np.cos(angle), TARGET_HEIGHT + radius * np.sin(angle)], axis=-1)
+    return np.stack(
+        [-radius * np.cos(angle), TARGET_HEIGHT + radius * np.sin(angle)], axis=-1
+    )
 
 
 @styled
-def catch_rates(panels: Mapping[str, Mapping[Curriculum, Record]], curricula: Sequence[Curriculum]) -> Figure:
+def catch_rates(
+    panels: Mapping[str, Mapping[Curriculum, Record]], curricula: Sequence[Curriculum]
+) -> Figure:
     """Returns how many throws at the target distribution are caught at the end: a panel a learner, a bar a curriculum.
 
     Bars are means over the seeds, which are dots, with two standard errors; with an asterisk they are hatched.
@@ -60,11 +76,18 @@ def catch_rates(panels: Mapping[str, Mapping[Curriculum, Record]], curricula: Se
             if curriculum in rates:
                 _draw_bar(axes, place, curriculum, rates[curriculum])
             else:
-                axes.text(1.5, place, "not trained", va="center", fontsize=8, color=NEUTRAL)
-    row[0].set_yticks(range(len(curricula)), [curriculum.mathematical_label for curriculum in curricula])
+                axes.text(
+                    1.5, place, "not trained", va="center", fontsize=8, color=NEUTRAL
+                )
+    row[0].set_yticks(
+        range(len(curricula)),
+        [curriculum.mathematical_label for curriculum in curricula],
+    )
     row[0].set_ylim(len(curricula) - 0.4, -0.6)
     row[0].set_xlim(0, 100)
-    seeds = range_of_seeds(len(record["seeds"]) for rates in panels.values() for record in rates.values())
+    seeds = range_of_seeds(
+        len(record["seeds"]) for rates in panels.values() for record in rates.values()
+    )
     caption = f"{SPREAD_LABELS['standard-error']}, a dot a seed; {seeds}"
     figure.suptitle(caption, x=0.01, ha="left", color=NEUTRAL, fontsize=10)
     return figure
@@ -72,18 +95,25 @@ def catch_rates(panels: Mapping[str, Mapping[Curriculum, Record]], curricula: Se
 
 def _draw_bar(axes: Axes, place: int, curriculum: Curriculum, record: Record) -> None:
     rates = 100 * np.array(finite_values(record))
-    middle, error = float(statistics.mean(rates)), 2 * float(statistics.standard_error(rates))
+    middle, error = (
+        float(statistics.mean(rates)),
+        2 * float(statistics.standard_error(rates)),
+    )
     color, _ = curriculum.look
     look: dict[str, Any] = {"color": color, "alpha": 0.75, "linewidth": 0, "zorder": 1}
     if curriculum.starred:
         look |= {"hatch": HATCH, "edgecolor": "white"}
     axes.barh(place, middle, height=0.72, **look)
-    axes.errorbar(middle, place, xerr=error, color=MARK, capsize=3, linewidth=1.4, zorder=4)
+    axes.errorbar(
+        middle, place, xerr=error, color=MARK, capsize=3, linewidth=1.4, zorder=4
+    )
     axes.scatter(rates, place + np.linspace(-0.22, 0.22, rates.size), **SEED_LOOK)
 
 
 @styled
-def catching_snapshots(runs: Sequence[Run], iterations: Sequence[int] = PAPER_ITERATIONS) -> Figure:
+def catching_snapshots(
+    runs: Sequence[Run], iterations: Sequence[int] = PAPER_ITERATIONS
+) -> Figure:
     """Returns samples of the teacher's distribution, two rows a run: where balls are thrown at, and from how far.
 
     Colours are seeds that all runs have, up to four; grey is the target distribution. The outline of the upper row is what
@@ -96,8 +126,15 @@ def catching_snapshots(runs: Sequence[Run], iterations: Sequence[int] = PAPER_IT
     seeds = _common_seeds(runs)
     columns = [available(run, iterations) for run in runs]
     count = min(map(len, columns))
-    figure = Figure(figsize=(1.65 * count + 0.7, 2.75 * len(runs) + 0.5), layout="constrained")
-    panels = figure.subplots(2 * len(runs), count, squeeze=False, gridspec_kw={"height_ratios": [3.4, 1] * len(runs)})
+    figure = Figure(
+        figsize=(1.65 * count + 0.7, 2.75 * len(runs) + 0.5), layout="constrained"
+    )
+    panels = figure.subplots(
+        2 * len(runs),
+        count,
+        squeeze=False,
+        gridspec_kw={"height_ratios": [3.4, 1] * len(runs)},
+    )
     for index, (run, shown) in enumerate(zip(runs, columns, strict=True)):
         planes, strips = panels[2 * index : 2 * index + 2]
         contexts = _contexts(run, shown[:count], seeds)
@@ -111,17 +148,35 @@ def catching_snapshots(runs: Sequence[Run], iterations: Sequence[int] = PAPER_IT
         planes[0].set_xlabel("y [m]")
         strips[0].set_xlabel("distance [m]")
     dot: dict[str, Any] = {"marker": "o", "linestyle": ""}
-    target_handle = Line2D([], [], markersize=5, color=TARGET_COLOR, label="target", **dot)
-    net_handle = Line2D([], [], markersize=9, color="none", markeredgecolor=MARK, label="resting net", **dot)
+    target_handle = Line2D(
+        [], [], markersize=5, color=TARGET_COLOR, label="target", **dot
+    )
+    net_handle = Line2D(
+        [],
+        [],
+        markersize=9,
+        color="none",
+        markeredgecolor=MARK,
+        label="resting net",
+        **dot,
+    )
     handles = [*seed_handles(seeds), target_handle, net_handle]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), handletextpad=0.2, columnspacing=1.4)
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=len(handles),
+        handletextpad=0.2,
+        columnspacing=1.4,
+    )
     return figure
 
 
 def _common_seeds(runs: Sequence[Run]) -> list[int]:
     """Returns up to four of the seeds that all runs have."""
     first, *others = [run.seeds(run.groups()[0]) for run in runs]
-    return evenly_spaced([seed for seed in first if all(seed in seeds for seeds in others)], NUM_LANES)
+    return evenly_spaced(
+        [seed for seed in first if all(seed in seeds for seeds in others)], NUM_LANES
+    )
 
 
 def _contexts(
@@ -131,7 +186,10 @@ def _contexts(
     group = run.groups()[0]
     lanes = [group.lanes[run.seeds(group).index(seed)] for seed in seeds]
     found = sampled_contexts(run, iterations, lanes)
-    return {iteration: [found[lane, iteration] for lane in lanes] for iteration in iterations}
+    return {
+        iteration: [found[lane, iteration] for lane in lanes]
+        for iteration in iterations
+    }
 
 
 def _target_samples(config: RunRecord) -> Float[np.ndarray, "sample 3"]:
@@ -141,11 +199,18 @@ def _target_samples(config: RunRecord) -> Float[np.ndarray, "sample 3"]:
     return np.clip(samples, space.lower, space.upper)
 
 
-def _draw_plane(axes: Axes, config: RunRecord, target: np.ndarray, contexts: Sequence[np.ndarray]) -> None:
+def _draw_plane(
+    axes: Axes, config: RunRecord, target: np.ndarray, contexts: Sequence[np.ndarray]
+) -> None:
     """Draws the points thrown at, inside the sector that the bounds of angle and radius are."""
-    (low, inner, _), (high, outer, _) = config.context_space.lower, config.context_space.upper
+    (low, inner, _), (high, outer, _) = (
+        config.context_space.lower,
+        config.context_space.upper,
+    )
     angles = np.linspace(low, high, 60)
-    rim = [(angle, outer, 0.0) for angle in angles] + [(angle, inner, 0.0) for angle in angles[::-1]]
+    rim = [(angle, outer, 0.0) for angle in angles] + [
+        (angle, inner, 0.0) for angle in angles[::-1]
+    ]
     sector = thrown_at(np.array(rim))
     axes.add_patch(Polygon(sector, fill=False, edgecolor=NEUTRAL, linewidth=1.0))
     y, z = thrown_at(target).T
@@ -164,14 +229,39 @@ def _draw_plane(axes: Axes, config: RunRecord, target: np.ndarray, contexts: Seq
     _bare(axes)
 
 
-def _draw_distances(axes: Axes, config: RunRecord, target: np.ndarray, contexts: Sequence[np.ndarray]) -> None:
+def _draw_distances(
+    axes: Axes, config: RunRecord, target: np.ndarray, contexts: Sequence[np.ndarray]
+) -> None:
     """Draws the distances between their bounds: a line a seed, below them the target's."""
     low, high = config.context_space.lower[2], config.context_space.upper[2]
-    axes.scatter(target[:, 2], np.full(len(target), len(contexts)), s=4, color=TARGET_COLOR, linewidths=0)
+    axes.scatter(
+        target[:, 2],
+        np.full(len(target), len(contexts)),
+        s=4,
+        color=TARGET_COLOR,
+        linewidths=0,
+    )
     for place, (points, color) in enumerate(zip(contexts, PALETTE, strict=False)):
-        axes.scatter(points[:, 2], np.full(len(points), place), s=12, color=color, alpha=0.6, linewidths=0, zorder=3)
+        axes.scatter(
+            points[:, 2],
+            np.full(len(points), place),
+            s=12,
+            color=color,
+            alpha=0.6,
+            linewidths=0,
+            zorder=3,
+        )
     height = len(contexts) + 1
-    axes.add_patch(Rectangle((low, -0.6), high - low, height + 0.2, fill=False, edgecolor=NEUTRAL, linewidth=1.0))
+    axes.add_patch(
+        Rectangle(
+            (low, -0.6),
+            high - low,
+            height + 0.2,
+            fill=False,
+            edgecolor=NEUTRAL,
+            linewidth=1.0,
+        )
+    )
     axes.set_ylim(height - 0.3, -0.7)
     axes.set_xlim(low - 0.06 * (high - low), high + 0.06 * (high - low))
     axes.set_xticks([1.0, 2.0, 3.0, 4.0])

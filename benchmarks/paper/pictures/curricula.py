@@ -16,7 +16,14 @@ from spjax.analysis.curves import (
     iterations_label,
     seeds_text,
 )
-from spjax.analysis.style import DASHES, NEUTRAL, from_zero, legend_below, series_style, styled
+from spjax.analysis.style import (
+    DASHES,
+    NEUTRAL,
+    from_zero,
+    legend_below,
+    series_style,
+    styled,
+)
 from spjax.runs.read import Run
 from spjax.runs.schema import RunRecord
 
@@ -33,7 +40,9 @@ class Curriculum(NamedTuple):
     @property
     def look(self) -> tuple[object, str]:
         """Colour and line style; with an asterisk the same colour in another line style."""
-        row = [(other.teacher, other.schedule) for other in CURRICULA].index((self.teacher, self.schedule))
+        row = [(other.teacher, other.schedule) for other in CURRICULA].index(
+            (self.teacher, self.schedule)
+        )
         color, dashes = series_style(row, len(CURRICULA))
         return color, DASHES[(row + 2) % len(DASHES)] if self.starred else dashes
 
@@ -66,7 +75,11 @@ def is_starred(config: RunRecord) -> bool:
     """
     if config.task != "ball-catching":
         return False
-    return not config.hold_position if config.teacher == "default" else config.start == "initial"
+    return (
+        not config.hold_position
+        if config.teacher == "default"
+        else config.start == "initial"
+    )
 
 
 def curriculum_of(config: RunRecord) -> Curriculum:
@@ -77,10 +90,15 @@ def curriculum_of(config: RunRecord) -> Curriculum:
     """
     starred = is_starred(config)
     for curriculum in ALL_CURRICULA:
-        if curriculum[:2] == (config.teacher, config.schedule) and curriculum.starred == starred:
+        if (
+            curriculum[:2] == (config.teacher, config.schedule)
+            and curriculum.starred == starred
+        ):
             return curriculum
     known = ", ".join(curriculum.label for curriculum in ALL_CURRICULA)
-    raise ValueError(f"{config.teacher!r}{' with an asterisk' if starred else ''} is none of {known}")
+    raise ValueError(
+        f"{config.teacher!r}{' with an asterisk' if starred else ''} is none of {known}"
+    )
 
 
 @styled
@@ -102,9 +120,16 @@ def curriculum_curves(panels: Mapping[str, Sequence[Run]]) -> Figure:
             recorded = run.evaluation_curves("discounted_return", group)
             band = statistics.two_standard_errors(recorded.values)
             series = Series(run, group, curriculum.mathematical_label, color, dashes)
-            curves.setdefault(curriculum, draw_band(axes, series, recorded.iterations, band))
+            curves.setdefault(
+                curriculum, draw_band(axes, series, recorded.iterations, band)
+            )
             if reference := run.config.reference:
-                axes.axhline(reference.final.mean, color=color, linestyle=REFERENCE_DASHES, linewidth=1.2)
+                axes.axhline(
+                    reference.final.mean,
+                    color=color,
+                    linestyle=REFERENCE_DASHES,
+                    linewidth=1.2,
+                )
         axes.set_title(title, loc="left")
         axes.set_xlabel(iterations_label(runs))
         axes.set_xlim(left=0)
@@ -112,8 +137,14 @@ def curriculum_curves(panels: Mapping[str, Sequence[Run]]) -> Figure:
     row[0].set_ylabel(METRIC_LABELS["discounted_return"])
     caption = f"{SPREAD_LABELS['standard-error']}, {seeds_text([run for runs in panels.values() for run in runs])}"
     figure.suptitle(caption, x=0.01, ha="left", color=NEUTRAL, fontsize=10)
-    handles = [curves[curriculum] for curriculum in ALL_CURRICULA if curriculum in curves]
-    look: dict[str, Any] = {"color": NEUTRAL, "linestyle": REFERENCE_DASHES, "linewidth": 1.2}
+    handles = [
+        curves[curriculum] for curriculum in ALL_CURRICULA if curriculum in curves
+    ]
+    look: dict[str, Any] = {
+        "color": NEUTRAL,
+        "linestyle": REFERENCE_DASHES,
+        "linewidth": 1.2,
+    }
     handles.append(Line2D([], [], label="the paper's final return", **look))
     legend_below(figure, handles)
     return figure

@@ -12,9 +12,24 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 
 from spjax.analysis import statistics
-from spjax.analysis.curves import SPREAD_LABELS, Metric, Series, draw_band, metric_label, seeds_text
+from spjax.analysis.curves import (
+    SPREAD_LABELS,
+    Metric,
+    Series,
+    draw_band,
+    metric_label,
+    seeds_text,
+)
 from spjax.analysis.snapshots import draw_bounds
-from spjax.analysis.style import MARK, NEUTRAL, PALETTE, from_zero, legend_below, series_style, styled
+from spjax.analysis.style import (
+    MARK,
+    NEUTRAL,
+    PALETTE,
+    from_zero,
+    legend_below,
+    series_style,
+    styled,
+)
 from spjax.analysis.text import axis_label
 from spjax.runs.read import Run
 
@@ -60,7 +75,9 @@ def rollout_iterations(run: Run, iterations: np.ndarray) -> Float[np.ndarray, " 
 
 
 @styled
-def quantile_curves(panels: Mapping[str, Mapping[EpisodicMethod, Run]], metric: Metric) -> Figure:
+def quantile_curves(
+    panels: Mapping[str, Mapping[EpisodicMethod, Run]], metric: Metric
+) -> Figure:
     """Returns the performance on the target tasks over the rollouts: a panel a task, a curve a method.
 
     Curves are medians over the seeds, bands reach from the 10 % to the 90 % quantile.
@@ -78,7 +95,10 @@ def quantile_curves(panels: Mapping[str, Mapping[EpisodicMethod, Run]], metric: 
             recorded = run.evaluation_curves(metric, group)
             series = Series(run, group, method.label, *method.look)
             places = rollout_iterations(run, recorded.iterations)
-            curves.setdefault(method, draw_band(axes, series, places, statistics.quantiles(recorded.values)))
+            curves.setdefault(
+                method,
+                draw_band(axes, series, places, statistics.quantiles(recorded.values)),
+            )
         axes.set_title(title, loc="left")
         axes.set_xlabel(f"iterations of {ROLLOUTS} rollouts")
         axes.set_xlim(left=0)
@@ -86,7 +106,13 @@ def quantile_curves(panels: Mapping[str, Mapping[EpisodicMethod, Run]], metric: 
     row[0].set_ylabel(metric_label(drawn, metric))
     if metric == "success_rate":
         row[0].set_ylim(-0.02, 1.02)
-    figure.suptitle(f"{SPREAD_LABELS['quantiles']}, {seeds_text(drawn)}", x=0.01, ha="left", color=NEUTRAL, fontsize=10)
+    figure.suptitle(
+        f"{SPREAD_LABELS['quantiles']}, {seeds_text(drawn)}",
+        x=0.01,
+        ha="left",
+        color=NEUTRAL,
+        fontsize=10,
+    )
     legend_below(figure, [curves[method] for method in METHODS if method in curves])
     return figure
 
@@ -109,14 +135,38 @@ def context_ellipses(runs: Mapping[str, tuple[Run, Sequence[int]]]) -> Figure:
         for index, iteration in enumerate(iterations):
             mean, covariance = context_distribution(run, iteration)
             color = PALETTE[index % len(PALETTE)]
-            _draw_ellipse(axes, mean, covariance, facecolor=to_rgba(color, 0.25), edgecolor=color, linewidth=1.8)
-            handles.append(Line2D([], [], color=color, linewidth=6, alpha=0.6, label=f"{iteration}"))
-        _draw_ellipse(axes, np.array(target.mean), np.diag(target.std) ** 2, fill=False, edgecolor=MARK, linewidth=1.8)
+            _draw_ellipse(
+                axes,
+                mean,
+                covariance,
+                facecolor=to_rgba(color, 0.25),
+                edgecolor=color,
+                linewidth=1.8,
+            )
+            handles.append(
+                Line2D(
+                    [], [], color=color, linewidth=6, alpha=0.6, label=f"{iteration}"
+                )
+            )
+        _draw_ellipse(
+            axes,
+            np.array(target.mean),
+            np.diag(target.std) ** 2,
+            fill=False,
+            edgecolor=MARK,
+            linewidth=1.8,
+        )
         handles.append(Line2D([], [], color=MARK, label="target"))
         axes.set_title(f"{title}, seed {run.config.lanes[0].seed}", loc="left")
         axes.set_xlabel(axis_label(space.names[0], space.units[0]))
         axes.set_ylabel(axis_label(space.names[1], space.units[1]))
-        axes.legend(handles=handles, title="iteration", loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=9)
+        axes.legend(
+            handles=handles,
+            title="iteration",
+            loc="upper left",
+            bbox_to_anchor=(1.0, 1.0),
+            fontsize=9,
+        )
     return figure
 
 
@@ -135,8 +185,15 @@ def step_curves(panels: Mapping[str, Mapping[str, Run]]) -> Figure:
     for axes, (title, runs) in zip(row, panels.items(), strict=True):
         for index, (label, run) in enumerate(runs.items()):
             places, returns = returns_over_steps(run)
-            series = Series(run, run.groups()[0], label, *series_style(index, len(runs)))
-            curves.setdefault(label, draw_band(axes, series, places, statistics.two_standard_errors(returns)))
+            series = Series(
+                run, run.groups()[0], label, *series_style(index, len(runs))
+            )
+            curves.setdefault(
+                label,
+                draw_band(
+                    axes, series, places, statistics.two_standard_errors(returns)
+                ),
+            )
         axes.set_title(title, loc="left")
         axes.set_xlabel(f"environment steps [{STEPS:,}]")
         axes.set_xlim(left=0)
@@ -149,7 +206,9 @@ def step_curves(panels: Mapping[str, Mapping[str, Run]]) -> Figure:
     return figure
 
 
-def returns_over_steps(run: Run) -> tuple[Float[np.ndarray, " point"], Float[np.ndarray, "seed point"]]:
+def returns_over_steps(
+    run: Run,
+) -> tuple[Float[np.ndarray, " point"], Float[np.ndarray, "seed point"]]:
     """Returns a grid of environment steps, in units of 2,048, and each seed's discounted return there.
 
     As published, the return between two evaluations is interpolated. The grid begins where every seed has been evaluated
@@ -159,31 +218,50 @@ def returns_over_steps(run: Run) -> tuple[Float[np.ndarray, " point"], Float[np.
     evaluated = run.evaluation_curves("discounted_return", group)
     steps = run.metric_curves("environment_steps", group)
     later = evaluated.iterations > 0
-    places = steps.values[:, np.searchsorted(steps.iterations, evaluated.iterations[later])] / STEPS
+    places = (
+        steps.values[:, np.searchsorted(steps.iterations, evaluated.iterations[later])]
+        / STEPS
+    )
     grid = np.arange(np.ceil(places[:, 0].max()), np.floor(places[:, -1].min()) + 1)
-    returns = [np.interp(grid, x, y) for x, y in zip(places, evaluated.values[:, later], strict=True)]
+    returns = [
+        np.interp(grid, x, y)
+        for x, y in zip(places, evaluated.values[:, later], strict=True)
+    ]
     return grid, np.array(returns)
 
 
-def context_distribution(run: Run, iteration: int) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, "dim dim"]]:
+def context_distribution(
+    run: Run, iteration: int
+) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, "dim dim"]]:
     """Returns mean and covariance of the first lane's contexts after an iteration.
 
     Raises:
         ValueError: the run has no such iteration, or no such distribution.
     """
-    columns = ["lane", "iteration", "teacher.context_mean", "teacher.context_covariance"]
+    columns = [
+        "lane",
+        "iteration",
+        "teacher.context_mean",
+        "teacher.context_covariance",
+    ]
     if not {*columns} <= {*run.metrics.column_names}:
         raise ValueError(f"{run.path} has no context distribution that moves")
     for row in run.metrics.select(columns).to_pylist():
         if row["lane"] == 0 and row["iteration"] == iteration:
             mean = np.array(row["teacher.context_mean"])
-            return mean, np.reshape(row["teacher.context_covariance"], (mean.size, mean.size))
+            return mean, np.reshape(
+                row["teacher.context_covariance"], (mean.size, mean.size)
+            )
     raise ValueError(f"{run.path} has no iteration {iteration}")
 
 
-def _draw_ellipse(axes: Axes, mean: np.ndarray, covariance: np.ndarray, **look: Any) -> None:
+def _draw_ellipse(
+    axes: Axes, mean: np.ndarray, covariance: np.ndarray, **look: Any
+) -> None:
     """Draws where a Gaussian of two dimensions is."""
     variances, directions = np.linalg.eigh(covariance)
     width, height = 2 * DEVIATIONS * np.sqrt(np.maximum(variances, 0.0))
     angle = np.degrees(np.arctan2(directions[1, 0], directions[0, 0]))
-    axes.add_patch(Ellipse(tuple(mean), width, height, angle=float(angle), zorder=3, **look))
+    axes.add_patch(
+        Ellipse(tuple(mean), width, height, angle=float(angle), zorder=3, **look)
+    )

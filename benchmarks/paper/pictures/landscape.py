@@ -20,7 +20,9 @@ class Slice:
     title: str
     places: Float[np.ndarray, " point"]  # values of the parameter, m
     rewards: Float[np.ndarray, "point rollout"]
-    paths: Mapping[float, Float[np.ndarray, "time 2"]]  # some of the values -> the path that it gives, m
+    paths: Mapping[
+        float, Float[np.ndarray, "time 2"]
+    ]  # some of the values -> the path that it gives, m
     walls: Sequence[Sequence[tuple[float, float]]]  # polylines, m
 
 
@@ -35,10 +37,14 @@ def landscape_figure(slices: Sequence[Slice]) -> Figure:
         for (place, path), color in zip(part.paths.items(), PALETTE, strict=False):
             above.plot(path[:, 0], path[:, 1], color=color, zorder=3)
             below.axvline(place, color=color, linewidth=1.2, linestyle="dotted")
-        above.plot(0.0, 0.0, "*", color="white", markeredgecolor=MARK, markersize=14, zorder=4)
+        above.plot(
+            0.0, 0.0, "*", color="white", markeredgecolor=MARK, markersize=14, zorder=4
+        )
         above.set(xlim=(-2.5, 8.5), title=part.title, xlabel=axis_label("x", "m"))
         band = statistics.quantiles(part.rewards.T)
-        below.fill_between(part.places, band.low, band.high, color=PALETTE[0], alpha=0.25, linewidth=0)
+        below.fill_between(
+            part.places, band.low, band.high, color=PALETTE[0], alpha=0.25, linewidth=0
+        )
         below.plot(part.places, part.rewards.mean(axis=1), color=PALETTE[0])
         below.set_xlabel(axis_label("set-point of the first controller", "m"))
     panels[0, 0].set_ylabel(axis_label("y", "m"))

@@ -28,7 +28,9 @@ class Curves(NamedTuple):
 
 @styled
 def regularizer_figure(
-    losses: Float[np.ndarray, " point"], kl: Mapping[float, Curves], binary: Mapping[float, Curves]
+    losses: Float[np.ndarray, " point"],
+    kl: Mapping[float, Curves],
+    binary: Mapping[float, Curves],
 ) -> Figure:
     """Returns the transformed loss (left) and the weight (right) against the loss, a colour an alpha.
 
@@ -42,25 +44,65 @@ def regularizer_figure(
     """
     figure = Figure(figsize=(10.4, 4.3), layout="constrained")
     left, right = figure.subplots(1, 2)
-    colors = dict(zip(kl, matplotlib.colormaps["viridis"](np.linspace(0, LIGHTEST, len(kl))), strict=True))
+    colors = dict(
+        zip(
+            kl,
+            matplotlib.colormaps["viridis"](np.linspace(0, LIGHTEST, len(kl))),
+            strict=True,
+        )
+    )
     left.plot(losses, losses, **PLAIN_LOOK)
     right.plot(losses, np.ones_like(losses), **PLAIN_LOOK)
-    for alpha in reversed(list(kl)):  # where binary curves coincide, each shows as far as it alone goes
-        for axes, smooth, capped in zip((left, right), kl[alpha], binary[alpha], strict=True):
+    for alpha in reversed(
+        list(kl)
+    ):  # where binary curves coincide, each shows as far as it alone goes
+        for axes, smooth, capped in zip(
+            (left, right), kl[alpha], binary[alpha], strict=True
+        ):
             axes.plot(losses, capped, color=colors[alpha], **BINARY_LOOK)
             axes.plot(losses, smooth, color=colors[alpha])
-            axes.plot(alpha, np.interp(alpha, losses, smooth), "o", color=colors[alpha], markersize=5.5)
-    _finish(left, losses, 1.12 * max(kl), "transformed loss $F_\\alpha(l)$", "what a loss counts as: $\\alpha$ at most")
-    _finish(right, losses, 1.08, "weight $\\nu^*(\\alpha, l)$", "its slope, the weight of the sample: 1/e at the dots")
-    handles = [Line2D([], [], color=colors[alpha], label=f"$\\alpha$ = {setting_text(alpha)}") for alpha in kl]
+            axes.plot(
+                alpha,
+                np.interp(alpha, losses, smooth),
+                "o",
+                color=colors[alpha],
+                markersize=5.5,
+            )
+    _finish(
+        left,
+        losses,
+        1.12 * max(kl),
+        "transformed loss $F_\\alpha(l)$",
+        "what a loss counts as: $\\alpha$ at most",
+    )
+    _finish(
+        right,
+        losses,
+        1.08,
+        "weight $\\nu^*(\\alpha, l)$",
+        "its slope, the weight of the sample: 1/e at the dots",
+    )
+    handles = [
+        Line2D([], [], color=colors[alpha], label=f"$\\alpha$ = {setting_text(alpha)}")
+        for alpha in kl
+    ]
     handles.append(Line2D([], [], label="$\\alpha \\to \\infty$", **PLAIN_LOOK))
     handles.append(Line2D([], [], color=NEUTRAL, label="$f_{\\mathrm{KL}}$"))
-    handles.append(Line2D([], [], color=NEUTRAL, label="$f_{\\mathrm{Bin}}$", **BINARY_LOOK))
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.6)
+    handles.append(
+        Line2D([], [], color=NEUTRAL, label="$f_{\\mathrm{Bin}}$", **BINARY_LOOK)
+    )
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=len(handles),
+        columnspacing=1.6,
+    )
     return figure
 
 
-def _finish(axes: Axes, losses: Float[np.ndarray, " point"], top: float, label: str, title: str) -> None:
+def _finish(
+    axes: Axes, losses: Float[np.ndarray, " point"], top: float, label: str, title: str
+) -> None:
     axes.set_xlim(losses[0], losses[-1])
     axes.set_ylim(0, top)
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))

@@ -32,23 +32,42 @@ def trade_off_figure(sweeps: Mapping[str, Sequence[Record]]) -> Figure:
 
 def _draw_sweep(axes: Axes, name: str, records: Sequence[Record]) -> None:
     returns = [record for record in records if record["metric"] == "discounted_return"]
-    crossings = [record for record in records if record["metric"] == "iterations_to_threshold"]
+    crossings = [
+        record for record in records if record["metric"] == "iterations_to_threshold"
+    ]
     right = axes.twinx()
     right.spines["right"].set_visible(True)
     right.grid(False)
     _draw_metric(axes, name, returns, GOOD, "o", "final discounted return")
-    _draw_metric(right, name, crossings, BAD, "s", f"iterations to a return of {crossings[0]['threshold']:g}")
+    _draw_metric(
+        right,
+        name,
+        crossings,
+        BAD,
+        "s",
+        f"iterations to a return of {crossings[0]['threshold']:g}",
+    )
     for record in crossings:
         if record["never_reached"]:
             (value,) = _values(name, [record])
             place = right.get_xaxis_transform()
-            right.text(value, 0.95, str(record["never_reached"]), transform=place, ha="center", fontsize=9, color=BAD)
+            right.text(
+                value,
+                0.95,
+                str(record["never_reached"]),
+                transform=place,
+                ha="center",
+                fontsize=9,
+                color=BAD,
+            )
     places = _values(name, returns)
     if places.min() > 0:
         axes.set_xscale("log")
     else:
         axes.set_xscale("symlog", linthresh=places[places > 0].min(), linscale=0.5)
-    axes.set_xticks(places, [setting_text(record["settings"][name]) for record in returns])
+    axes.set_xticks(
+        places, [setting_text(record["settings"][name]) for record in returns]
+    )
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel(symbol(name))
     for each in (axes, right):
@@ -58,11 +77,25 @@ def _draw_sweep(axes: Axes, name: str, records: Sequence[Record]) -> None:
     axes.set_title(title, loc="left", color=NEUTRAL, fontsize=9)
 
 
-def _draw_metric(axes: Axes, name: str, records: Sequence[Record], color: str, marker: str, label: str) -> None:
+def _draw_metric(
+    axes: Axes,
+    name: str,
+    records: Sequence[Record],
+    color: str,
+    marker: str,
+    label: str,
+) -> None:
     means = np.array([record["mean"] for record in records], dtype=float)
     errors = np.array([record["standard_error"] for record in records], dtype=float)
     axes.errorbar(
-        _values(name, records), means, errors, color=color, marker=marker, markersize=5, capsize=3, linewidth=1.6
+        _values(name, records),
+        means,
+        errors,
+        color=color,
+        marker=marker,
+        markersize=5,
+        capsize=3,
+        linewidth=1.6,
     )
     axes.set_ylabel(label, color=color)
     axes.tick_params(axis="y", colors=color)

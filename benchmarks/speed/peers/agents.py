@@ -40,7 +40,9 @@ class Peer:
     name: str
     num_steps: int  # environment steps an iteration
     build: Callable[[VecEnv, int], BaseAlgorithm]  # from environment and seed
-    values: Callable[[Any, torch.Tensor], torch.Tensor]  # of observations (M, 7), what the teacher reads
+    values: Callable[
+        [Any, torch.Tensor], torch.Tensor
+    ]  # of observations (M, 7), what the teacher reads
 
     def agent(self, env: gymnasium.Env[Any, Any], seed: int) -> BaseAlgorithm:
         """Returns an untrained agent in this environment."""
@@ -49,7 +51,12 @@ class Peer:
     def values_of(self, agent: BaseAlgorithm, observations: Observations) -> Vector:
         """Returns the agent's values (M,) of observations (M, 7)."""
         with torch.no_grad():
-            return self.values(agent, torch.as_tensor(observations)).numpy().ravel().astype(np.float64)
+            return (
+                self.values(agent, torch.as_tensor(observations))
+                .numpy()
+                .ravel()
+                .astype(np.float64)
+            )
 
 
 def _ppo(env: VecEnv, seed: int) -> PPO:

@@ -12,7 +12,9 @@ Vector = NDArray[np.float64]
 
 def from_std(mean: Vector, std: Vector) -> Vector:
     """Returns the parameters of the Gaussian with independent dimensions."""
-    return np.concatenate([mean, np.log(std), np.zeros(mean.size * (mean.size - 1) // 2)])
+    return np.concatenate(
+        [mean, np.log(std), np.zeros(mean.size * (mean.size - 1) // 2)]
+    )
 
 
 def unpack(parameters: Vector) -> tuple[Vector, Vector]:
@@ -35,12 +37,16 @@ def log_density(parameters: Vector, contexts: Vector) -> Vector:
     return -0.5 * (whitened**2).sum(axis=1) - np.log(np.diag(chol)).sum()
 
 
-def expectation(parameters: Vector, contexts: Vector, old_log_density: Vector, values: Vector) -> tuple[float, Vector]:
+def expectation(
+    parameters: Vector, contexts: Vector, old_log_density: Vector, values: Vector
+) -> tuple[float, Vector]:
     """Returns the importance-weighted mean of the values (M,) of contexts (M, d) that the old distribution drew."""
     mean, chol = unpack(parameters)
     inverse = np.linalg.inv(chol)
     whitened = (contexts - mean) @ inverse.T
-    log_ratio = -0.5 * (whitened**2).sum(axis=1) - np.log(np.diag(chol)).sum() - old_log_density
+    log_ratio = (
+        -0.5 * (whitened**2).sum(axis=1) - np.log(np.diag(chol)).sum() - old_log_density
+    )
     weights = np.exp(log_ratio) * values / values.size
     d_mean = inverse.T @ (weights @ whitened)
     d_chol = inverse.T @ (whitened.T * weights) @ whitened
@@ -69,7 +75,10 @@ def kl_from_old(parameters: Vector, old: Vector) -> tuple[float, Vector]:
 
 def _kl(ratio: Vector, shift: Vector) -> float:
     """Returns the divergence of N(shift, ratio ratio') from the standard normal."""
-    return 0.5 * ((ratio**2).sum() + (shift**2).sum() - shift.size) - np.log(np.diag(ratio)).sum()
+    return (
+        0.5 * ((ratio**2).sum() + (shift**2).sum() - shift.size)
+        - np.log(np.diag(ratio)).sum()
+    )
 
 
 def _gradient(chol: Vector, d_mean: Vector, d_chol: Vector, d_log_det: float) -> Vector:

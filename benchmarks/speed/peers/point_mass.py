@@ -23,7 +23,9 @@ START = (0.0, 0.0, 3.0, 0.0)  # x, vx, y, vy
 GOAL = (0.0, -3.0)
 REWARD_SCALE = 0.6  # 1/m
 
-CONTEXT_LOWER = np.array([-4.0, 0.5, 0.0])  # gate position [m], gate width [m], friction [1/s]
+CONTEXT_LOWER = np.array(
+    [-4.0, 0.5, 0.0]
+)  # gate position [m], gate width [m], friction [1/s]
 CONTEXT_UPPER = np.array([4.0, 8.0, 4.0])
 
 
@@ -38,7 +40,9 @@ class PointMass(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
             np.concatenate([-state, CONTEXT_LOWER]).astype(np.float32),
             np.concatenate([state, CONTEXT_UPPER]).astype(np.float32),
         )
-        self.action_space = gymnasium.spaces.Box(-FORCE_LIMIT, FORCE_LIMIT, (2,), np.float32)
+        self.action_space = gymnasium.spaces.Box(
+            -FORCE_LIMIT, FORCE_LIMIT, (2,), np.float32
+        )
         self._state = START
         self._context: tuple[float, ...] = ()
         self._time_step = 0
@@ -49,31 +53,53 @@ class PointMass(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         """Returns the first observation (7,) of an episode in ``options["context"]``, clipped to its bounds."""
         super().reset(seed=seed)
         if options is None:
-            raise ValueError('reset needs a context: options={"context": (gate position, gate width, friction)}')
-        self._context = tuple(np.clip(options["context"], CONTEXT_LOWER, CONTEXT_UPPER).tolist())
+            raise ValueError(
+                'reset needs a context: options={"context": (gate position, gate width, friction)}'
+            )
+        self._context = tuple(
+            np.clip(options["context"], CONTEXT_LOWER, CONTEXT_UPPER).tolist()
+        )
         self._state = START
         self._time_step = 0
         return self._observation(), {}
 
-    def step(self, action: NDArray[np.float32]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    def step(
+        self, action: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Returns observation (7,), reward, terminated, truncated (never) and no further facts, 0.1 s later."""
-        force_x, force_y = (FORCE_GAIN * min(max(float(force), -FORCE_LIMIT), FORCE_LIMIT) for force in action)
+        force_x, force_y = (
+            FORCE_GAIN * min(max(float(force), -FORCE_LIMIT), FORCE_LIMIT)
+            for force in action
+        )
         crashed = False
-        for noise_x, noise_y in self.np_random.normal(0.0, NOISE_STD, (SUBSTEPS, 2)).tolist():
-            self._state, crashed = _substep(self._state, force_x + noise_x, force_y + noise_y, self._context)
+        for noise_x, noise_y in self.np_random.normal(
+            0.0, NOISE_STD, (SUBSTEPS, 2)
+        ).tolist():
+            self._state, crashed = _substep(
+                self._state, force_x + noise_x, force_y + noise_y, self._context
+            )
             if crashed:
                 break
         self._time_step += 1
         x, _, y, _ = self._state
         reward = math.exp(-REWARD_SCALE * math.hypot(x - GOAL[0], y - GOAL[1]))
-        return self._observation(), reward, crashed or self._time_step >= HORIZON, False, {}
+        return (
+            self._observation(),
+            reward,
+            crashed or self._time_step >= HORIZON,
+            False,
+            {},
+        )
 
     def _observation(self) -> NDArray[np.float32]:
         return np.array(self._state + self._context, np.float32)
 
 
 def _substep(
-    state: tuple[float, float, float, float], force_x: float, force_y: float, context: tuple[float, ...]
+    state: tuple[float, float, float, float],
+    force_x: float,
+    force_y: float,
+    context: tuple[float, ...],
 ) -> tuple[tuple[float, float, float, float], bool]:
     """Returns the state 0.01 s later and whether the mass hit the wall, in which case it stays at rest where it hit."""
     x, vx, y, vy = state

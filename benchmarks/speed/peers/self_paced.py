@@ -51,7 +51,11 @@ class SelfPacedTeacher:
     def sample(self, generator: np.random.Generator) -> Vector:
         """Returns one context (3,), clipped to the bounds."""
         mean, chol = gaussian.unpack(self.parameters)
-        return np.clip(mean + chol @ generator.standard_normal(mean.size), CONTEXT_LOWER, CONTEXT_UPPER)
+        return np.clip(
+            mean + chol @ generator.standard_normal(mean.size),
+            CONTEXT_LOWER,
+            CONTEXT_UPPER,
+        )
 
     def update(self, contexts: Vector, values: Vector, mean_return: float) -> None:
         """Moves the distribution, given contexts (M, 3), their values (M,) and the mean discounted return."""
@@ -59,18 +63,30 @@ class SelfPacedTeacher:
         target_kl, _ = gaussian.kl_to_target(self.parameters, TARGET)
         alpha = 0.0
         if self._updates >= self._offset:
-            alpha = min(MAX_ALPHA, self._kl_proportion * max(0.0, mean_return) / max(1e-10, target_kl))
-        self.parameters = solve(self.parameters, contexts, values, alpha, floored=target_kl > STD_FLOOR_KL)
+            alpha = min(
+                MAX_ALPHA,
+                self._kl_proportion * max(0.0, mean_return) / max(1e-10, target_kl),
+            )
+        self.parameters = solve(
+            self.parameters, contexts, values, alpha, floored=target_kl > STD_FLOOR_KL
+        )
 
 
-def solve(old: Vector, contexts: Vector, values: Vector, alpha: float, floored: bool) -> Vector:
+def solve(
+    old: Vector, contexts: Vector, values: Vector, alpha: float, floored: bool
+) -> Vector:
     """Returns the next distribution, or ``old`` where the solver found nothing that is feasible and better."""
     old_log_density = gaussian.log_density(old, contexts)
 
     def loss(parameters: Vector) -> tuple[float, Vector]:
-        performance, performance_gradient = gaussian.expectation(parameters, contexts, old_log_density, values)
+        performance, performance_gradient = gaussian.expectation(
+            parameters, contexts, old_log_density, values
+        )
         divergence, divergence_gradient = gaussian.kl_to_target(parameters, TARGET)
-        return alpha * divergence - performance, alpha * divergence_gradient - performance_gradient
+        return (
+            alpha * divergence - performance,
+            alpha * divergence_gradient - performance_gradient,
+        )
 
     lower = np.full(old.size, -np.inf)
     if floored:
@@ -92,7 +108,9 @@ def solve(old: Vector, contexts: Vector, values: Vector, alpha: float, floored: 
         constraints=[trust_region],
         options={"gtol": 1e-4, "xtol": 1e-6},
     )
-    feasible = gaussian.kl_from_old(result.x, old)[0] <= MAX_KL  # the bounds hold to rounding
+    feasible = (
+        gaussian.kl_from_old(result.x, old)[0] <= MAX_KL
+    )  # the bounds hold to rounding
     better = result.fun < loss(start)[0]
     return result.x if result.success or (feasible and better) else old
 
@@ -100,28 +118,42 @@ def solve(old: Vector, contexts: Vector, values: Vector, alpha: float, floored: 
 class Curriculum(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Starts every episode in a context of the teacher's choice and remembers how it went."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], teacher: SelfPacedTeacher, discount: float) -> None:
+    def __init__(
+        self, env: gymnasium.Env[Any, Any], teacher: SelfPacedTeacher, discount: float
+    ) -> None:
         super().__init__(env)
         self._teacher = teacher
         self._discount = discount
-        self.episodes: deque[Episode] = deque(maxlen=MAX_EPISODES)  # since the last update of the teacher
-        self.returns: list[float] = []  # discounted, of the episodes that finished in this iteration
+        self.episodes: deque[Episode] = deque(
+            maxlen=MAX_EPISODES
+        )  # since the last update of the teacher
+        self.returns: list[
+            float
+        ] = []  # discounted, of the episodes that finished in this iteration
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Returns the first observation of an episode in a context drawn from the teacher."""
         if seed is not None:
             self.np_random = np.random.default_rng(seed)
         self._context = self._teacher.sample(self.np_random)
-        self._first_observation, facts = self.env.reset(options={"context": self._context})
+        self._first_observation, facts = self.env.reset(
+            options={"context": self._context}
+        )
         self._return, self._weight = 0.0, 1.0
         return self._first_observation, facts
 
-    def step(self, action: NDArray[np.float32]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(
+        self, action: NDArray[np.float32]
+    ) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Returns what the wrapped environment returns."""
         observation, reward, terminated, truncated, facts = self.env.step(action)
         self._return += self._weight * float(reward)
         self._weight *= self._discount
         if terminated or truncated:
-            self.episodes.append(Episode(self._first_observation, self._context, self._return))
+            self.episodes.append(
+                Episode(self._first_observation, self._context, self._return)
+            )
             self.returns.append(self._return)
         return observation, reward, terminated, truncated, facts

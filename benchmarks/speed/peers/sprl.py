@@ -27,7 +27,9 @@ CENTRES = np.stack(np.meshgrid(*(np.linspace(lo, hi, n + 2)[1:-1] for lo, hi, n 
                                indexing="ij"), axis=-1).reshape(-1, 2)  # fmt: skip
 SCALES = np.sqrt([0.6, 150.0])
 MAX_ETA = 100.0
-PUBLISHED: Mapping[str, float] = {}  # tolerances of L-BFGS-B that are not SciPy's defaults
+PUBLISHED: Mapping[
+    str, float
+] = {}  # tolerances of L-BFGS-B that are not SciPy's defaults
 TIGHT: Mapping[str, float] = {"ftol": 1e-16, "gtol": 1e-10}
 STUCK = 2  # status of a line search that found nothing better
 START, WALL, PERIOD, NOISE_STD, DRIFT = (0.0, 5.0), 2.5, 0.05, 0.05, (5.0, -1.0)
@@ -62,10 +64,14 @@ class Dual(NamedTuple):
     evaluations: int
 
 
-Solve = Callable[[Array, Array, Array, float], Dual]  # of rewards, features, log ratios and alpha
+Solve = Callable[
+    [Array, Array, Array, float], Dual
+]  # of rewards, features, log ratios and alpha
 
 
-def iterate(state: State, generator: np.random.Generator, solve: Solve | None = None) -> Dual:
+def iterate(
+    state: State, generator: np.random.Generator, solve: Solve | None = None
+) -> Dual:
     """Runs one iteration, in place."""
     return learn(state, collect(state, generator), solve)
 
@@ -73,24 +79,48 @@ def iterate(state: State, generator: np.random.Generator, solve: Solve | None = 
 def collect(state: State, generator: np.random.Generator) -> Batch:
     """Returns one rollout in each of the new contexts."""
     means = np.broadcast_to(state.context_mean, (NUM_SAMPLES, 2))
-    contexts = sample_inside(generator, means, state.context_covariance, CONTEXT_LOWER, CONTEXT_UPPER)
+    contexts = sample_inside(
+        generator, means, state.context_covariance, CONTEXT_LOWER, CONTEXT_UPPER
+    )
     theta_means = policy_features(contexts) @ state.gain.T
-    thetas = sample_inside(generator, theta_means, state.covariance, np.full(16, -BOUND), np.full(16, BOUND))
-    return Batch(contexts, thetas, value_features(contexts), rollout(generator, thetas, contexts))
+    thetas = sample_inside(
+        generator,
+        theta_means,
+        state.covariance,
+        np.full(16, -BOUND),
+        np.full(16, BOUND),
+    )
+    return Batch(
+        contexts, thetas, value_features(contexts), rollout(generator, thetas, contexts)
+    )
 
 
 def learn(state: State, batch: Batch, solve: Solve | None = None) -> Dual:
     """Adds the batch to the buffer and updates both distributions, in place; ``solve`` replaces `solve_dual`."""
     state.buffer.append(batch)
-    samples = Batch(*(np.concatenate(parts) for parts in zip(*state.buffer, strict=True)))
+    samples = Batch(
+        *(np.concatenate(parts) for parts in zip(*state.buffer, strict=True))
+    )
     log_ratios = log_density(samples.contexts, TARGET_MEAN, TARGET_COVARIANCE)
-    log_ratios -= log_density(samples.contexts, state.context_mean, state.context_covariance)
+    log_ratios -= log_density(
+        samples.contexts, state.context_mean, state.context_covariance
+    )
     alpha = 0.0
     if state.iteration > K_ALPHA:
         kl = -log_ratios.mean()
-        alpha = min(MAX_ALPHA, ZETA * abs(samples.rewards.mean()) / kl) if kl > 0 else MAX_ALPHA
+        alpha = (
+            min(MAX_ALPHA, ZETA * abs(samples.rewards.mean()) / kl)
+            if kl > 0
+            else MAX_ALPHA
+        )
     dual = (solve or solve_dual)(samples.rewards, samples.features, log_ratios, alpha)
-    policy = Part(state.gain, state.covariance, policy_features(samples.contexts), samples.thetas, dual.policy)
+    policy = Part(
+        state.gain,
+        state.covariance,
+        policy_features(samples.contexts),
+        samples.thetas,
+        dual.policy,
+    )
     contexts = Part(
         state.context_mean[:, None],
         state.context_covariance,
@@ -98,13 +128,21 @@ def learn(state: State, batch: Batch, solve: Solve | None = None) -> Dual:
         samples.contexts,
         dual.context,
     )
-    (state.gain, state.covariance), (mean, state.context_covariance) = fit([policy, contexts])
+    (state.gain, state.covariance), (mean, state.context_covariance) = fit(
+        [policy, contexts]
+    )
     state.context_mean = mean[:, 0]
     state.iteration += 1
     return dual
 
 
-def sample_inside(generator: np.random.Generator, means: Array, covariance: Array, lower: Array, upper: Array) -> Array:
+def sample_inside(
+    generator: np.random.Generator,
+    means: Array,
+    covariance: Array,
+    lower: Array,
+    upper: Array,
+) -> Array:
     """Returns a draw for each mean; those outside the bounds are drawn again up to 100 times, then clipped."""
     chol = np.linalg.cholesky(covariance)
     draws = means + generator.standard_normal(means.shape) @ chol.T
@@ -112,7 +150,10 @@ def sample_inside(generator: np.random.Generator, means: Array, covariance: Arra
         outside = np.flatnonzero(((draws < lower) | (draws > upper)).any(axis=1))
         if not outside.size:
             break
-        draws[outside] = means[outside] + generator.standard_normal((outside.size, means.shape[1])) @ chol.T
+        draws[outside] = (
+            means[outside]
+            + generator.standard_normal((outside.size, means.shape[1])) @ chol.T
+        )
     return np.clip(draws, lower, upper)
 
 
@@ -124,30 +165,47 @@ def policy_features(contexts: Array) -> Array:
 def value_features(contexts: Array) -> Array:
     """Returns the 50 normalised radial basis functions and a constant."""
     bumps = np.exp(-(((contexts[:, None] - CENTRES) * SCALES) ** 2).sum(axis=2))
-    return np.concatenate([bumps / bumps.sum(axis=1, keepdims=True), np.ones((len(contexts), 1))], axis=1)
+    return np.concatenate(
+        [bumps / bumps.sum(axis=1, keepdims=True), np.ones((len(contexts), 1))], axis=1
+    )
 
 
 def log_density(contexts: Array, mean: Array, covariance: Array) -> Array:
     """Returns the log density of a Gaussian."""
     whitened = np.linalg.solve(np.linalg.cholesky(covariance), (contexts - mean).T)
-    return -0.5 * (whitened**2).sum(axis=0) - 0.5 * np.linalg.slogdet(2 * np.pi * covariance)[1]
+    return (
+        -0.5 * (whitened**2).sum(axis=0)
+        - 0.5 * np.linalg.slogdet(2 * np.pi * covariance)[1]
+    )
 
 
 def rollout(generator: np.random.Generator, thetas: Array, contexts: Array) -> Array:
     """Returns the rewards of one rollout of the gate for each row; crashed masses drop out."""
-    velocities = np.array(DRIFT) + NOISE_STD * generator.standard_normal((100, len(thetas), 2))
+    velocities = np.array(DRIFT) + NOISE_STD * generator.standard_normal(
+        (100, len(thetas), 2)
+    )
     first, second = thetas[:, :7].T, thetas[:, 7:14].T
-    final_x, final_y, cost = np.empty(len(thetas)), np.empty(len(thetas)), np.zeros(len(thetas))
+    final_x, final_y, cost = (
+        np.empty(len(thetas)),
+        np.empty(len(thetas)),
+        np.zeros(len(thetas)),
+    )
     alive, passed = np.arange(len(thetas)), np.zeros(len(thetas), bool)
     x, y = np.full(len(thetas), START[0]), np.full(len(thetas), START[1])
     for velocity in velocities:
         passed |= y - WALL < 0.01
         k = np.where(passed, second, first)
         off_x, off_y = k[6] - x, np.where(passed, 0.0, WALL) - y
-        action_x, action_y = k[0] * off_x + k[1] * off_y + k[4], k[2] * off_x + k[3] * off_y + k[5]
+        action_x, action_y = (
+            k[0] * off_x + k[1] * off_y + k[4],
+            k[2] * off_x + k[3] * off_y + k[5],
+        )
         cost[alive] += action_x**2 + action_y**2
         old_x, old_y = x, y
-        x, y = x + PERIOD * (action_x + velocity[alive, 0]), y + PERIOD * (action_y + velocity[alive, 1])
+        x, y = (
+            x + PERIOD * (action_x + velocity[alive, 0]),
+            y + PERIOD * (action_y + velocity[alive, 1]),
+        )
         crossing = np.flatnonzero((old_y >= WALL) & (y < WALL))
         if crossing.size:
             share = (WALL - old_y[crossing]) / (y[crossing] - old_y[crossing])
@@ -165,13 +223,19 @@ def rollout(generator: np.random.Generator, thetas: Array, contexts: Array) -> A
     return 100 + np.maximum(-100.0, 10 * np.exp(-distance) - 1e-4 * cost)
 
 
-def solve_tightly(rewards: Array, features: Array, log_ratios: Array, alpha: float) -> Dual:
+def solve_tightly(
+    rewards: Array, features: Array, log_ratios: Array, alpha: float
+) -> Dual:
     """Returns the weights of `solve_dual` with tolerances that rounding meets first."""
     return solve_dual(rewards, features, log_ratios, alpha, TIGHT)
 
 
 def solve_dual(
-    rewards: Array, features: Array, log_ratios: Array, alpha: float, tolerances: Mapping[str, float] = PUBLISHED
+    rewards: Array,
+    features: Array,
+    log_ratios: Array,
+    alpha: float,
+    tolerances: Mapping[str, float] = PUBLISHED,
 ) -> Dual:
     """Returns the weights, by L-BFGS-B from the published start; with finite differences and more ridge where that fails.
 
@@ -187,7 +251,12 @@ def solve_dual(
         advantage, beta = rewards - value, value + alpha * log_ratios
         weights, log_mean = tempered(advantage, eta)
         tilde, log_mean_tilde = tempered(beta, alpha + eta_tilde)
-        total = (eta + eta_tilde) * MAX_KL + eta * log_mean + (alpha + eta_tilde) * log_mean_tilde + ridge * chi @ chi
+        total = (
+            (eta + eta_tilde) * MAX_KL
+            + eta * log_mean
+            + (alpha + eta_tilde) * log_mean_tilde
+            + ridge * chi @ chi
+        )
         gradient = np.empty_like(x)
         gradient[0] = MAX_KL + log_mean - weights @ advantage / eta
         gradient[1] = MAX_KL + log_mean_tilde - tilde @ beta / (alpha + eta_tilde)
@@ -195,7 +264,9 @@ def solve_dual(
         return total, gradient
 
     size = features.shape[1]
-    start = np.linalg.solve(features.T @ features + 0.1 * np.eye(size), features.T @ rewards)
+    start = np.linalg.solve(
+        features.T @ features + 0.1 * np.eye(size), features.T @ rewards
+    )
     start = np.concatenate([[1000.0, 1000.0], start])
     bounds = [(1e-10, None)] * 2 + [(None, None)] * size
     attempts: list[tuple[float, Callable[..., object], bool]] = [
@@ -218,7 +289,11 @@ def solve_dual(
         if found.success or (tolerances and found.status == STUCK):
             value = features @ found.x[2:]
             policy = tempered(rewards - value, found.x[0])[0]
-            return Dual(policy, tempered(value + alpha * log_ratios, alpha + found.x[1])[0], evaluations)
+            return Dual(
+                policy,
+                tempered(value + alpha * log_ratios, alpha + found.x[1])[0],
+                evaluations,
+            )
     raise RuntimeError(f"L-BFGS-B failed: {found.message}")
 
 
@@ -270,21 +345,36 @@ def _multiplier(excess: Callable[[float], float]) -> float:
 
 def _solution_of(part: Part) -> Callable[[float], tuple[Array, Array, float]]:
     """Returns a function of eta that gives gain, covariance and divergence, from moments of the samples."""
-    old, features, weighted = part.gain, part.features, part.weights[:, None] * part.features
+    old, features, weighted = (
+        part.gain,
+        part.features,
+        part.weights[:, None] * part.features,
+    )
     residuals = part.samples - features @ old.T
     gram, mean_gram = weighted.T @ features, features.T @ features / len(features)
-    cross, second = weighted.T @ residuals, (part.weights[:, None] * residuals).T @ residuals
+    cross, second = (
+        weighted.T @ residuals,
+        (part.weights[:, None] * residuals).T @ residuals,
+    )
     identity = np.eye(features.shape[1])
     old_log_det = np.linalg.slogdet(part.covariance)[1]
 
     def solution(eta: float) -> tuple[Array, Array, float]:
-        shift = np.linalg.solve(gram + eta * mean_gram + 1e-10 * identity, cross)  # (A - A_old)'
+        shift = np.linalg.solve(
+            gram + eta * mean_gram + 1e-10 * identity, cross
+        )  # (A - A_old)'
         moved, explained = shift.T @ mean_gram @ shift, shift.T @ cross
         scatter = second - explained - explained.T + shift.T @ gram @ shift
-        covariance = (scatter + eta * (part.covariance + moved)) / (1 + eta) + 1e-10 * np.eye(len(second))
+        covariance = (scatter + eta * (part.covariance + moved)) / (
+            1 + eta
+        ) + 1e-10 * np.eye(len(second))
         inverse = np.linalg.inv(covariance)
         log_det = np.linalg.slogdet(covariance)[1]
         trace = (inverse * (part.covariance + moved)).sum()
-        return old + shift.T, covariance, 0.5 * (trace - len(second) + log_det - old_log_det)
+        return (
+            old + shift.T,
+            covariance,
+            0.5 * (trace - len(second) + log_det - old_log_det),
+        )
 
     return solution

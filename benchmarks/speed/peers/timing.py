@@ -9,9 +9,13 @@ class PeerTiming:
 
     seed: int
     agent_seconds: tuple[float, ...]  # rollout and update, one an iteration
-    teacher_seconds: tuple[float, ...]  # values and context update, one an iteration; next to 0 before K_offset
+    teacher_seconds: tuple[
+        float, ...
+    ]  # values and context update, one an iteration; next to 0 before K_offset
     total_seconds: float
-    mean_returns: tuple[float, ...]  # discounted, on the training contexts of each iteration
+    mean_returns: tuple[
+        float, ...
+    ]  # discounted, on the training contexts of each iteration
 
     def seconds(self, iterations: int) -> float:
         """Returns the seconds of a whole run of these iterations, at this run's mean seconds an iteration."""
@@ -23,8 +27,13 @@ class PeerTiming:
 
     def report(self, name: str) -> str:
         """Returns the timings as text: a line an iteration, then the sums."""
-        rows = zip(self.agent_seconds, self.teacher_seconds, self.mean_returns, strict=True)
-        lines = [f"{i:9d} {agent:8.3f} {teacher:10.3f} {mean:12.2f}" for i, (agent, teacher, mean) in enumerate(rows)]
+        rows = zip(
+            self.agent_seconds, self.teacher_seconds, self.mean_returns, strict=True
+        )
+        lines = [
+            f"{i:9d} {agent:8.3f} {teacher:10.3f} {mean:12.2f}"
+            for i, (agent, teacher, mean) in enumerate(rows)
+        ]
         agent_total, teacher_total = sum(self.agent_seconds), sum(self.teacher_seconds)
         return "\n".join(
             [
@@ -42,5 +51,11 @@ def metric_names(peer_iterations: int, iterations: int) -> tuple[str, str, str]:
         what, basis = "wall seconds a seed", ""
     else:
         what = f"seconds an iteration (first {peer_iterations}) x {iterations}"
-        basis = f", peer's seconds an iteration (first {peer_iterations}) x {iterations}"
-    return f"stable-baselines3 + scipy: {what}", f"stable-baselines3 alone: {what}", f"ratio{basis}"
+        basis = (
+            f", peer's seconds an iteration (first {peer_iterations}) x {iterations}"
+        )
+    return (
+        f"stable-baselines3 + scipy: {what}",
+        f"stable-baselines3 alone: {what}",
+        f"ratio{basis}",
+    )

@@ -7,4 +7,12 @@ from spjax.agents.episodic.features import Polynomial, RadialBasis
 from spjax.agents.episodic.promp import ProMP
 from spjax.agents.episodic.sprl import SPRL
 
-__all__ = ["CMAES", "CREPS", "SPRL", "EpisodicLearner", "Polynomial", "ProMP", "RadialBasis"]
+__all__ = [
+    "CMAES",
+    "CREPS",
+    "SPRL",
+    "EpisodicLearner",
+    "Polynomial",
+    "ProMP",
+    "RadialBasis",
+]

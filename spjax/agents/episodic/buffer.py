@@ -12,7 +12,9 @@ class Batch:
 
     contexts: Float[Array, "*batch M dim"]
     thetas: Float[Array, "*batch M parameter"]
-    features: Float[Array, "*batch M F"]  # of the value function; kept, since they cost more than a rollout of the gate
+    features: Float[
+        Array, "*batch M F"
+    ]  # of the value function; kept, since they cost more than a rollout of the gate
     rewards: Float[Array, "*batch M"]
     successes: Bool[Array, "*batch M"]
     lengths: Int[Array, "*batch M"]  # control steps

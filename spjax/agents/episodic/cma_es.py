@@ -50,7 +50,9 @@ class CMAESMetrics:
 
     best_reward: Float[Array, ""]  # of the population; -inf where none is finite
     std: Float[Array, ""]  # sigma that the population was drawn with, parameter units
-    entropy: Float[Array, ""]  # of the Gaussian that the population was drawn from, before the bounds, nats
+    entropy: Float[
+        Array, ""
+    ]  # of the Gaussian that the population was drawn from, before the bounds, nats
 
 
 @part("agent", "cma-es")
@@ -58,8 +60,15 @@ class CMAESMetrics:
 class CMAES(Episodic):
     """Covariance matrix adaptation evolution strategy; a policy without contexts."""
 
-    initial_std: float = setting(0.0, least=0, unit="parameter units", help="sigma_0; 0 for the largest of the task's")
-    population_size: int = setting(0, static=True, least=0, help="lambda; 0 for 4 + int(3 ln D)")
+    initial_std: float = setting(
+        0.0,
+        least=0,
+        unit="parameter units",
+        help="sigma_0; 0 for the largest of the task's",
+    )
+    population_size: int = setting(
+        0, static=True, least=0, help="lambda; 0 for 4 + int(3 ln D)"
+    )
 
     def check(self) -> None:
         """Checks the settings, outside jit.
@@ -83,7 +92,11 @@ class CMAES(Episodic):
         return jnp.zeros((), jnp.int32)
 
     def init(
-        self, key: Array, task: EpisodicTask, initial: ContextDistribution, target: ContextDistribution
+        self,
+        key: Array,
+        task: EpisodicTask,
+        initial: ContextDistribution,
+        target: ContextDistribution,
     ) -> CMAESState:
         """Returns the state before the first generation: mean 0, covariance sigma_0^2 I."""
         strategy, params = self._strategy(task)
@@ -103,7 +116,9 @@ class CMAES(Episodic):
 
         thetas = into_bounds(population, task.parameter_lower, task.parameter_upper)
         contexts, tickets = world.batch(key_contexts, len(thetas))
-        outcome = jax.vmap(task.rollout)(jax.random.split(key_task, len(thetas)), thetas, contexts)
+        outcome = jax.vmap(task.rollout)(
+            jax.random.split(key_task, len(thetas)), thetas, contexts
+        )
         cost = jnp.where(jnp.isfinite(outcome.reward), -outcome.reward, jnp.inf)
         with lenient():
             new, _ = strategy.tell(key_tell, population, cost, search, params)
@@ -113,24 +128,38 @@ class CMAES(Episodic):
             std=search.std,
             entropy=_entropy(search.std * search.D),
         )
-        episodes = whole_episodes(contexts, outcome.reward, outcome.success, outcome.length, tickets)
+        episodes = whole_episodes(
+            contexts, outcome.reward, outcome.success, outcome.length, tickets
+        )
         return CMAESState(new), world, episodes, metrics
 
     def sample_parameters(
-        self, state: CMAESState, task: EpisodicTask, key: Array, contexts: Float[Array, "M dim"]
+        self,
+        state: CMAESState,
+        task: EpisodicTask,
+        key: Array,
+        contexts: Float[Array, "M dim"],
     ) -> Float[Array, "M D"]:
         """Returns draws of the search distribution, the same in every context, mapped into the bounds."""
-        strategy, params = _cma_es(max(len(contexts), LEAST_POPULATION), task.parameter_size)
+        strategy, params = _cma_es(
+            max(len(contexts), LEAST_POPULATION), task.parameter_size
+        )
         with lenient():
             population, _ = strategy.ask(key, state.search, params)
 
-        return into_bounds(population[: len(contexts)], task.parameter_lower, task.parameter_upper)
+        return into_bounds(
+            population[: len(contexts)], task.parameter_lower, task.parameter_upper
+        )
 
     def _strategy(self, task: EpisodicTask) -> tuple[PyTree, PyTree]:
         """Returns evosax's strategy and its parameters."""
         strategy, params = _cma_es(self.num_rollouts(task), task.parameter_size)
-        std = jnp.where(self.initial_std == 0, max(task.parameter_std), self.initial_std)
-        return strategy, params.replace(std_init=std, std_min=LEAST_STD * std, std_max=LARGEST_STD * std)
+        std = jnp.where(
+            self.initial_std == 0, max(task.parameter_std), self.initial_std
+        )
+        return strategy, params.replace(
+            std_init=std, std_min=LEAST_STD * std, std_max=LARGEST_STD * std
+        )
 
 
 def population_size(num_parameters: int) -> int:
@@ -144,12 +173,21 @@ def _cma_es(population_size: int, num_parameters: int) -> tuple[PyTree, PyTree]:
     from evosax.algorithms import CMA_ES  # an optional extra
 
     with jax.ensure_compile_time_eval(), lenient():
-        strategy = CMA_ES(population_size, np.zeros(num_parameters, np.float32), fitness_shaping_fn=_weights_in_order)
-        return strategy, jax.device_get(strategy.default_params)  # on the host: it may be traced for other devices next
+        strategy = CMA_ES(
+            population_size,
+            np.zeros(num_parameters, np.float32),
+            fitness_shaping_fn=_weights_in_order,
+        )
+        return strategy, jax.device_get(
+            strategy.default_params
+        )  # on the host: it may be traced for other devices next
 
 
 def _weights_in_order(
-    population: Float[Array, "M D"], cost: Float[Array, " M"], search: PyTree, params: PyTree
+    population: Float[Array, "M D"],
+    cost: Float[Array, " M"],
+    search: PyTree,
+    params: PyTree,
 ) -> Float[Array, " M"]:
     """Returns the weights of the candidates, each rank's once; equal ones rank as they were drawn."""
     return jnp.zeros_like(params.weights).at[jnp.argsort(cost)].set(params.weights)

@@ -29,7 +29,11 @@ class CREPS(EpisodicLearner):
 
     def _update(self, data: Data) -> tuple[LinearGaussian, None, Weights, Fit]:
         samples = data.samples
-        mean_features = samples.features.mean(axis=0) if self.mean_features_of == "buffer" else data.mean_features
+        mean_features = (
+            samples.features.mean(axis=0)
+            if self.mean_features_of == "buffer"
+            else data.mean_features
+        )
         weights = creps_weights(
             samples.rewards,
             samples.features,
@@ -38,6 +42,11 @@ class CREPS(EpisodicLearner):
             ridge=data.ridge,
             start=data.minimiser,
         )
-        policy_part = Part(data.policy, self.policy_features(samples.contexts), samples.thetas, weights.policy)
+        policy_part = Part(
+            data.policy,
+            self.policy_features(samples.contexts),
+            samples.thetas,
+            weights.policy,
+        )
         (policy,), record = fit([policy_part], data.fit_max_kl)
         return policy, None, weights, record

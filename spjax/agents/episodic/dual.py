@@ -44,7 +44,9 @@ class Weights:
     context: Float[Array, " N"]  # of C-REPS uniform
     minimiser: Minimiser
     value: Float[Array, ""]  # of the dual, reward units
-    kl: Float[Array, " K"]  # nats, of each row's weights from uniform ones; at most epsilon
+    kl: Float[
+        Array, " K"
+    ]  # nats, of each row's weights from uniform ones; at most epsilon
     trips: Int[Array, ""]
     result: Int[Array, ""]  # a `Result`
 
@@ -104,7 +106,9 @@ def sprl_weights(
     bases = jnp.stack([jnp.zeros_like(alpha), alpha])
 
     rows = (offsets, signs, bases)
-    weights = _minimum(rows, features, jnp.zeros_like(features[0]), max_kl, ridge, start)
+    weights = _minimum(
+        rows, features, jnp.zeros_like(features[0]), max_kl, ridge, start
+    )
 
     # Eq. (18) has eta~ epsilon, the solver (alpha + eta~) epsilon
     return dataclasses.replace(weights, value=weights.value - alpha * max_kl)
@@ -119,7 +123,9 @@ def reward_spread(rewards: Float[Array, " N"]) -> Float[Array, ""]:
 
 
 def _minimum(
-    rows: tuple[Array, Array, Array],  # offsets, signs, least temperatures; the first row is r - V
+    rows: tuple[
+        Array, Array, Array
+    ],  # offsets, signs, least temperatures; the first row is r - V
     features: Float[Array, "N F"],
     linear: Float[Array, " F"],
     max_kl: ArrayLike,
@@ -133,7 +139,9 @@ def _minimum(
     # rewards alone are shifted; V takes up the rest
     shifts = jnp.zeros_like(bases).at[0].set(best)
     shifted = (offsets - shifts[:, None]) / spread
-    least = max(1e-6, float(jnp.finfo(offsets.dtype).eps) ** 0.5)  # a temperature of 0 is none
+    least = max(
+        1e-6, float(jnp.finfo(offsets.dtype).eps) ** 0.5
+    )  # a temperature of 0 is none
     problem = Problem(
         offsets=shifted,
         signs=signs,
@@ -152,7 +160,9 @@ def _minimum(
     result = jnp.where(minimum.converged, Result.CONVERGED, Result.ITERATION_LIMIT)
     return Weights(
         policy=weights[0],
-        context=weights[1] if len(weights) > 1 else jnp.full_like(weights[0], 1.0 / weights.shape[1]),
+        context=weights[1]
+        if len(weights) > 1
+        else jnp.full_like(weights[0], 1.0 / weights.shape[1]),
         minimiser=Minimiser(
             chi=jnp.where(finite, spread * minimum.chi, 0.0),
             temperatures=jnp.where(finite, spread * minimum.rows.temperatures, 1.0),
@@ -164,7 +174,9 @@ def _minimum(
     )
 
 
-def _start(problem: Problem, spread: Float[Array, ""], start: Minimiser | None) -> tuple[Array, Array]:
+def _start(
+    problem: Problem, spread: Float[Array, ""], start: Minimiser | None
+) -> tuple[Array, Array]:
     """Returns chi and temperatures to begin with, in units of the spread."""
     chi, temperatures = jnp.zeros_like(problem.linear), jnp.ones_like(problem.signs)
     if start is None:
@@ -173,4 +185,6 @@ def _start(problem: Problem, spread: Float[Array, ""], start: Minimiser | None) 
     given_chi, given_temperatures = start.chi / spread, start.temperatures / spread
     finite = jnp.isfinite(given_chi).all() & jnp.isfinite(given_temperatures).all()
     usable = finite & (given_temperatures > 0).all()
-    return jnp.where(usable, given_chi, chi), jnp.where(usable, given_temperatures, temperatures)
+    return jnp.where(usable, given_chi, chi), jnp.where(
+        usable, given_temperatures, temperatures
+    )

@@ -32,7 +32,9 @@ class Problem(NamedTuple):
     offsets: Float[Array, "K N"]
     signs: Float[Array, " K"]
     floors: Float[Array, " K"]
-    features: Float[Array, "F N"]  # a row for each feature: the sums over samples run along memory
+    features: Float[
+        Array, "F N"
+    ]  # a row for each feature: the sums over samples run along memory
     linear: Float[Array, " F"]
     max_kl: Float[Array, ""]
     ridge: Float[Array, ""]
@@ -66,11 +68,15 @@ class _State(NamedTuple):
     values: Float[Array, " N"]
     rows: Rows
     trips: Int[Array, ""]
-    error: Float[Array, ""]  # root mean square of the relative change that the last step made to the weights
+    error: Float[
+        Array, ""
+    ]  # root mean square of the relative change that the last step made to the weights
     stalled: Bool[Array, ""]
 
 
-def minimise(problem: Problem, chi: Float[Array, " F"], temperatures: Float[Array, " K"]) -> Minimum:
+def minimise(
+    problem: Problem, chi: Float[Array, " F"], temperatures: Float[Array, " K"]
+) -> Minimum:
     """Returns the minimum, from a start that it does not depend on. Scale rewards so that they vary by about 1."""
     # Newton's method squares the error: after a step of this size it is far below
     tolerance = max(1e-5, 1e3 * float(jnp.finfo(chi.dtype).eps))
@@ -85,8 +91,12 @@ def minimise(problem: Problem, chi: Float[Array, " F"], temperatures: Float[Arra
         gradient, hessian = _derivatives(problem, state)
         step = -solve_positive(hessian, gradient)
         moved, stalled = _line_search(problem, state, step, gradient @ step)
-        state = jax.tree.map(lambda new, old: jnp.where(stalled, old, new), moved, state)
-        error = jnp.sqrt(jnp.maximum(0.0, -gradient @ step) / state.rows.temperatures.min())
+        state = jax.tree.map(
+            lambda new, old: jnp.where(stalled, old, new), moved, state
+        )
+        error = jnp.sqrt(
+            jnp.maximum(0.0, -gradient @ step) / state.rows.temperatures.min()
+        )
         return state._replace(trips=state.trips + 1, error=error, stalled=stalled)
 
     values = chi @ problem.features
@@ -94,21 +104,39 @@ def minimise(problem: Problem, chi: Float[Array, " F"], temperatures: Float[Arra
     rows = _optimal_rows(problem, values, problem.floors, high, temperatures)
 
     # "like" the value, so that under shard_map they vary over devices as it does
-    trips, stalled = jnp.zeros_like(rows.value, jnp.int32), jnp.zeros_like(rows.value, bool)
-    state = _State(chi, values, rows, trips, jnp.full_like(rows.value, jnp.inf), stalled)
+    trips, stalled = (
+        jnp.zeros_like(rows.value, jnp.int32),
+        jnp.zeros_like(rows.value, bool),
+    )
+    state = _State(
+        chi, values, rows, trips, jnp.full_like(rows.value, jnp.inf), stalled
+    )
     state = lax.while_loop(unfinished, newton_step, state)
-    return Minimum(state.chi, state.rows, _objective(problem, state.chi, state.rows), state.trips, converged(state))
+    return Minimum(
+        state.chi,
+        state.rows,
+        _objective(problem, state.chi, state.rows),
+        state.trips,
+        converged(state),
+    )
 
 
-def _derivatives(problem: Problem, state: _State) -> tuple[Float[Array, " F"], Float[Array, "F F"]]:
+def _derivatives(
+    problem: Problem, state: _State
+) -> tuple[Float[Array, " F"], Float[Array, "F F"]]:
     """Returns gradient and Hessian, in chi, of the dual with the temperatures minimised out."""
     rows, features = state.rows, problem.features
     size = features.shape[0]
     exponents = problem.offsets + problem.signs[:, None] * state.values[None]
     centred = rows.weights * (exponents - rows.mean[:, None])
     curvature = (rows.weights / rows.temperatures[:, None]).sum(axis=0)
-    gram = features @ jnp.concatenate([curvature[None] * features, rows.weights, centred]).T
-    means, covariances = jnp.split(gram[:, size:], 2, axis=1)  # of the features, and of them with the exponents
+    gram = (
+        features
+        @ jnp.concatenate([curvature[None] * features, rows.weights, centred]).T
+    )
+    means, covariances = jnp.split(
+        gram[:, size:], 2, axis=1
+    )  # of the features, and of them with the exponents
     varies = rows.interior & (rows.variance > 0)
     along = jnp.where(varies, 1.0 / jnp.where(varies, rows.variance, 1.0), 0.0)
     gradient = problem.linear + means @ problem.signs + 2 * problem.ridge * state.chi
@@ -131,23 +159,36 @@ def _line_search(
         count, _, _, good = search
         return ~good & (count < MAX_SHORTENINGS)
 
-    def attempt(search: tuple[Array, Array, _State, Array]) -> tuple[Array, Array, _State, Array]:
+    def attempt(
+        search: tuple[Array, Array, _State, Array],
+    ) -> tuple[Array, Array, _State, Array]:
         count, fraction, _, _ = search
         chi, values = state.chi + fraction * step, state.values + fraction * change
         rows = _optimal_rows(problem, values, low, high, state.rows.temperatures)
-        new_slope = (problem.signs @ rows.weights) @ change + (problem.linear + 2 * problem.ridge * chi) @ step
+        new_slope = (problem.signs @ rows.weights) @ change + (
+            problem.linear + 2 * problem.ridge * chi
+        ) @ step
         no_higher = _objective(problem, chi, rows) <= before + noise
         good = (new_slope <= 0) | ((new_slope <= 0.5 * jnp.abs(slope)) & no_higher)
         secant = jnp.abs(slope) / (jnp.abs(slope) + jnp.abs(new_slope))
-        shorter = fraction * jnp.where(secant >= 0.1, jnp.minimum(secant, 0.6), 0.1)  # 0.1 for NaN
-        return count + 1, shorter, state._replace(chi=chi, values=values, rows=rows), good
+        shorter = fraction * jnp.where(
+            secant >= 0.1, jnp.minimum(secant, 0.6), 0.1
+        )  # 0.1 for NaN
+        return (
+            count + 1,
+            shorter,
+            state._replace(chi=chi, values=values, rows=rows),
+            good,
+        )
 
     start = (jnp.zeros_like(state.trips), jnp.ones_like(slope), state, state.stalled)
     _, _, moved, good = lax.while_loop(too_long, attempt, start)
     return moved, ~good
 
 
-def _objective(problem: Problem, chi: Float[Array, " F"], rows: Rows) -> Float[Array, ""]:
+def _objective(
+    problem: Problem, chi: Float[Array, " F"], rows: Rows
+) -> Float[Array, ""]:
     return rows.value + problem.linear @ chi + problem.ridge * (chi @ chi)
 
 
@@ -161,7 +202,9 @@ def _optimal_rows(
     exponents = problem.offsets + problem.signs[:, None] * values[None]
     top = exponents.max(axis=1)
     relative = exponents - top[:, None]
-    found = jax.vmap(optimal_temperature, in_axes=(0, 0, 0, 0, None))(relative, low, high, start, problem.max_kl)
+    found = jax.vmap(optimal_temperature, in_axes=(0, 0, 0, 0, None))(
+        relative, low, high, start, problem.max_kl
+    )
     factors = jnp.exp(relative / found.temperature[:, None])
     interior = (found.temperature > low) & (found.temperature < high)
     return Rows(

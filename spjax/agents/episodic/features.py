@@ -35,30 +35,51 @@ class RadialBasis(Features):
     The activation of centre m is exp(-sum_k w_k (c_k - m_k)^2); the centres lie evenly inside the bounds, none on them.
     """
 
-    lower: tuple[float, ...] = setting(static=True, unit="context units", help="of the grid")
-    upper: tuple[float, ...] = setting(static=True, unit="context units", help="of the grid")
-    counts: tuple[int, ...] = setting(static=True, least=1, help="centres along each dimension")
-    inverse_widths: tuple[float, ...] = setting(static=True, least=0, unit="1 / squared context units", help="w")
+    lower: tuple[float, ...] = setting(
+        static=True, unit="context units", help="of the grid"
+    )
+    upper: tuple[float, ...] = setting(
+        static=True, unit="context units", help="of the grid"
+    )
+    counts: tuple[int, ...] = setting(
+        static=True, least=1, help="centres along each dimension"
+    )
+    inverse_widths: tuple[float, ...] = setting(
+        static=True, least=0, unit="1 / squared context units", help="w"
+    )
 
     def __post_init__(self) -> None:
-        lengths = {len(self.lower), len(self.upper), len(self.counts), len(self.inverse_widths)}
+        lengths = {
+            len(self.lower),
+            len(self.upper),
+            len(self.counts),
+            len(self.inverse_widths),
+        }
         if len(lengths) > 1:
-            raise ValueError("lower, upper, counts and inverse_widths must have one entry per context dimension")
+            raise ValueError(
+                "lower, upper, counts and inverse_widths must have one entry per context dimension"
+            )
 
     def check(self, space: ContextSpace, what: str) -> None:
         """Checks that the grid has the dimensions of the space."""
         if len(self.counts) != space.size:
             grid = f"a grid of {len(self.counts)} dimensions"
-            raise ValueError(f"{what} has {grid}, contexts of this task have {space.size}")
+            raise ValueError(
+                f"{what} has {grid}, contexts of this task have {space.size}"
+            )
 
     @property
     def centres(self) -> np.ndarray:
         """The grid, [centre, dim]."""
         axes = [
             np.linspace(low, high, count + 2)[1:-1]
-            for low, high, count in zip(self.lower, self.upper, self.counts, strict=True)
+            for low, high, count in zip(
+                self.lower, self.upper, self.counts, strict=True
+            )
         ]
-        return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+        return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(
+            -1, len(axes)
+        )
 
     def __call__(self, contexts: Float[Array, "N dim"]) -> Float[Array, "N F"]:
         """Returns the bumps and the constant, last."""
@@ -66,7 +87,9 @@ class RadialBasis(Features):
         inverse_widths = jnp.asarray(self.inverse_widths, contexts.dtype)
 
         offsets = contexts[:, None] - centres[None]  # [N, centre, dim]
-        bumps = jax.nn.softmax(-(inverse_widths[None, None] * offsets**2).sum(axis=-1), axis=-1)
+        bumps = jax.nn.softmax(
+            -(inverse_widths[None, None] * offsets**2).sum(axis=-1), axis=-1
+        )
         return jnp.concatenate([bumps, jnp.ones_like(bumps[:, :1])], axis=1)
 
 
@@ -81,6 +104,8 @@ class Polynomial(Features):
         """Returns the monomials by degree: 1, c_0, c_1, c_0^2, c_0 c_1, c_1^2, ..."""
         columns = [jnp.ones_like(contexts[:, 0])]
         for degree in range(1, self.degree + 1):
-            for factors in itertools.combinations_with_replacement(range(contexts.shape[1]), degree):
+            for factors in itertools.combinations_with_replacement(
+                range(contexts.shape[1]), degree
+            ):
                 columns.append(contexts[:, factors].prod(axis=1))
         return jnp.stack(columns, axis=1)

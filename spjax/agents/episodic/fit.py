@@ -44,7 +44,9 @@ class Fit:
 
     kl: Float[Array, ""]  # KL(old || new), nats, of all parts together
     eta: Float[Array, ""]
-    moved: Bool[Array, ""]  # False where nothing could be fitted: the old distributions are returned
+    moved: Bool[
+        Array, ""
+    ]  # False where nothing could be fitted: the old distributions are returned
     parts: Float[Array, " part"]  # KL(old || new) of each part, nats
 
 
@@ -86,20 +88,29 @@ def fit(parts: Sequence[Part], max_kl: ArrayLike) -> tuple[list[LinearGaussian],
     olds = [part.old for part in parts]
 
     def divergence(eta: Float[Array, ""]) -> Float[Array, ""]:
-        return sum((_solution(one, eta)[2] for one in statistics), start=jnp.zeros_like(eta))
+        return sum(
+            (_solution(one, eta)[2] for one in statistics), start=jnp.zeros_like(eta)
+        )
 
     max_kl = jnp.asarray(max_kl, olds[0].chol.dtype)
     eta, kl = _smallest_multiplier(divergence, max_kl)
-    moved = (kl <= max_kl) & (max_kl > 0)  # False for NaN, which data that are not finite lead to
+    moved = (kl <= max_kl) & (
+        max_kl > 0
+    )  # False for NaN, which data that are not finite lead to
 
     # back from the coordinates in which the old policy is N(0, I)
     news, kls = [], []
     for old, one in zip(olds, statistics, strict=True):
         shift, factor, part_kl = _solution(one, eta)
-        news.append(LinearGaussian(gain=old.gain + old.chol @ shift.T, chol=old.chol @ factor))
+        news.append(
+            LinearGaussian(gain=old.gain + old.chol @ shift.T, chol=old.chol @ factor)
+        )
         kls.append(part_kl)
 
-    news = [jax.tree.map(lambda a, b: jnp.where(moved, a, b), new, old) for new, old in zip(news, olds, strict=True)]
+    news = [
+        jax.tree.map(lambda a, b: jnp.where(moved, a, b), new, old)
+        for new, old in zip(news, olds, strict=True)
+    ]
     return news, Fit(
         kl=jnp.where(moved, kl, 0.0),
         eta=jnp.where(moved, eta, jnp.inf),
@@ -144,12 +155,19 @@ def _solution(
     # (A), as the change from A_old
     normal = statistics.weighted + eta * statistics.uniform
     identity = jnp.eye(normal.shape[0], dtype=normal.dtype)
-    shift = solve_positive(normal + JITTER * identity, statistics.cross - statistics.pull)
+    shift = solve_positive(
+        normal + JITTER * identity, statistics.cross - statistics.pull
+    )
 
     # mean_i D_i D_i' and sum_i w_i d_i d_i'
     moved = shift.T @ statistics.uniform @ shift
     explained = shift.T @ statistics.cross
-    scatter = statistics.second - explained - explained.T + shift.T @ statistics.weighted @ shift
+    scatter = (
+        statistics.second
+        - explained
+        - explained.T
+        + shift.T @ statistics.weighted @ shift
+    )
 
     # (Sigma), with Sigma_old = I
     unit = jnp.eye(scatter.shape[0], dtype=scatter.dtype)
@@ -170,7 +188,9 @@ def _smallest_multiplier(
 
     Tries 0, then 1, 10, 100, ... until the bound holds, then narrows the bracket.
     """
-    aim = (1 - 0.5 * SLACK) * max_kl  # a little inside, so that the upper end of the bracket moves too
+    aim = (
+        1 - 0.5 * SLACK
+    ) * max_kl  # a little inside, so that the upper end of the bracket moves too
 
     def unfinished(bracket: _Bracket) -> Bool[Array, ""]:
         tight = (bracket.kl_high >= (1 - SLACK) * max_kl) | (bracket.high == 0)
@@ -178,8 +198,12 @@ def _smallest_multiplier(
 
     def narrow(bracket: _Bracket) -> _Bracket:
         # log KL is almost linear in log(1 + eta); every third step halves the bracket whatever happens
-        share = jnp.log(bracket.kl_low / aim) / jnp.log(bracket.kl_low / bracket.kl_high)
-        trusted = (share > 0.01) & (share < 0.99) & (bracket.steps % 3 != 2)  # False for NaN
+        share = jnp.log(bracket.kl_low / aim) / jnp.log(
+            bracket.kl_low / bracket.kl_high
+        )
+        trusted = (
+            (share > 0.01) & (share < 0.99) & (bracket.steps % 3 != 2)
+        )  # False for NaN
         low, high = jnp.log1p(bracket.low), jnp.log1p(bracket.high)
         inside = jnp.expm1(low + jnp.where(trusted, share, 0.5) * (high - low))
 

@@ -20,7 +20,10 @@ class LinearGaussian:
     @classmethod
     def around_zero(cls, std: tuple[float, ...], num_features: int) -> "LinearGaussian":
         """Returns independent parameters with mean 0, whatever the context."""
-        return cls(gain=jnp.zeros((len(std), num_features)), chol=jnp.diag(jnp.asarray(std, dtype=float)))
+        return cls(
+            gain=jnp.zeros((len(std), num_features)),
+            chol=jnp.diag(jnp.asarray(std, dtype=float)),
+        )
 
     @classmethod
     def from_gaussian(cls, gaussian: Gaussian) -> "LinearGaussian":
@@ -39,4 +42,6 @@ class LinearGaussian:
     def entropy(self) -> Float[Array, ""]:
         """The differential entropy, nats; the same in every context."""
         size = self.chol.shape[0]
-        return jnp.log(jnp.diagonal(self.chol)).sum() + 0.5 * size * jnp.log(2 * jnp.pi * jnp.e)
+        return jnp.log(jnp.diagonal(self.chol)).sum() + 0.5 * size * jnp.log(
+            2 * jnp.pi * jnp.e
+        )

@@ -23,13 +23,19 @@ class ProMP:
 
     def __post_init__(self) -> None:
         if self.num_bases < 1:
-            raise ValueError(f"a movement primitive needs at least one basis function, got {self.num_bases}")
+            raise ValueError(
+                f"a movement primitive needs at least one basis function, got {self.num_bases}"
+            )
         if not 0 < self.variance < float("inf"):
-            raise ValueError(f"the variance of the basis functions must be positive and finite, got {self.variance}")
+            raise ValueError(
+                f"the variance of the basis functions must be positive and finite, got {self.variance}"
+            )
 
     def bases(self, phase: Float[Array, " time"]) -> Float[Array, "time basis"]:
         """Returns the value of each basis function at each phase."""
-        return jax.nn.softmax(-(self._offsets(phase) ** 2) / (2 * self.variance), axis=1)
+        return jax.nn.softmax(
+            -(self._offsets(phase) ** 2) / (2 * self.variance), axis=1
+        )
 
     def slopes(self, phase: Float[Array, " time"]) -> Float[Array, "time basis"]:
         """Returns the derivatives of the basis functions by the phase."""
@@ -43,11 +49,16 @@ class ProMP:
         return self.bases(phase) @ weights
 
     def velocities(
-        self, weights: Float[Array, "basis joint"], phase: Float[Array, " time"], duration: float
+        self,
+        weights: Float[Array, "basis joint"],
+        phase: Float[Array, " time"],
+        duration: float,
     ) -> Float[Array, "time joint"]:
         """Returns the time derivative of a trajectory that takes `duration` seconds."""
         return self.slopes(phase) @ weights / duration
 
     def _offsets(self, phase: Float[Array, " time"]) -> Float[Array, "time basis"]:
-        centres = jnp.linspace(self.first_centre, self.last_centre, self.num_bases, dtype=phase.dtype)
+        centres = jnp.linspace(
+            self.first_centre, self.last_centre, self.num_bases, dtype=phase.dtype
+        )
         return phase[:, None] - centres[None]

@@ -44,8 +44,20 @@ class SPRL(EpisodicLearner):
             start=data.minimiser,
         )
         constant = jnp.ones_like(samples.contexts[:, :1])
-        policy_part = Part(data.policy, self.policy_features(samples.contexts), samples.thetas, weights.policy)
-        context_part = Part(LinearGaussian.from_gaussian(contexts.old), constant, samples.contexts, weights.context)
+        policy_part = Part(
+            data.policy,
+            self.policy_features(samples.contexts),
+            samples.thetas,
+            weights.policy,
+        )
+        context_part = Part(
+            LinearGaussian.from_gaussian(contexts.old),
+            constant,
+            samples.contexts,
+            weights.context,
+        )
         (policy, fitted), record = fit([policy_part, context_part], data.fit_max_kl)
-        new = dataclasses.replace(contexts.old, mean=fitted.gain[:, 0], chol=fitted.chol)
+        new = dataclasses.replace(
+            contexts.old, mean=fitted.gain[:, 0], chol=fitted.chol
+        )
         return policy, raise_floor(new, contexts.std_floor), weights, record

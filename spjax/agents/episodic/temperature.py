@@ -58,18 +58,30 @@ def optimal_temperature(
 
     def newton_step(search: _Search) -> _Search:
         x = search.x
-        found = _at(exponents, jnp.where(x <= first, low, jnp.where(x >= last, high, jnp.exp(x))))
+        found = _at(
+            exponents,
+            jnp.where(x <= first, low, jnp.where(x >= last, high, jnp.exp(x))),
+        )
         over = found.kl > max_kl
         below = jnp.where(over, jnp.maximum(x, search.below), search.below)
         above = jnp.where(over, search.above, jnp.minimum(x, search.above))
-        done = (jnp.abs(found.kl - max_kl) <= tolerance * max_kl) | (above - below <= tolerance)
+        done = (jnp.abs(found.kl - max_kl) <= tolerance * max_kl) | (
+            above - below <= tolerance
+        )
         done |= (~over & (x <= first)) | (over & (x >= last))
 
         slope = found.variance / (found.temperature**2 * found.kl)  # of -log KL
         newton = jnp.clip(x + jnp.log(found.kl / max_kl) / slope, first, last)
         middle = jnp.clip((below + above) / 2, first, last)
         inside = (newton > below) & (newton < above)  # False for NaN
-        return _Search(jnp.where(inside, newton, middle), below, above, found, search.steps + 1, done)
+        return _Search(
+            jnp.where(inside, newton, middle),
+            below,
+            above,
+            found,
+            search.steps + 1,
+            done,
+        )
 
     x = jnp.clip(jnp.log(start), first, last)
 
@@ -81,7 +93,9 @@ def optimal_temperature(
 
 def _at(exponents: Float[Array, " N"], temperature: Float[Array, ""]) -> Tempered:
     factors = jnp.exp(exponents / temperature)
-    first = exponents * factors  # the factor first: no 0 * inf where an exponent is huge
+    first = (
+        exponents * factors
+    )  # the factor first: no 0 * inf where an exponent is huge
     total, first, second = jnp.stack([factors, first, exponents * first]).sum(axis=1)
     mean, log_mean = first / total, jnp.log(total / exponents.size)
     return Tempered(

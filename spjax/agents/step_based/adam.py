@@ -22,7 +22,9 @@ BETA_1, BETA_2 = 0.9, 0.999
 EpsilonPlace = Literal["after-correction", "before-correction"]
 
 
-def adam(epsilon: float, place: EpsilonPlace = "after-correction") -> optax.GradientTransformation:
+def adam(
+    epsilon: float, place: EpsilonPlace = "after-correction"
+) -> optax.GradientTransformation:
     """Returns the transformation from the gradient, as one vector, to the direction to descend by.
 
     Args:

@@ -31,7 +31,11 @@ LEARNING_RATE = 1e-4
 
 
 def hold_position(
-    agent: PyTree, agent_state: PyTree, env: Env, key: Array, initial: ContextDistribution | None = None
+    agent: PyTree,
+    agent_state: PyTree,
+    env: Env,
+    key: Array,
+    initial: ContextDistribution | None = None,
 ) -> PyTree:
     """Returns the agent's state with a policy whose deterministic action is close to zero.
 
@@ -51,20 +55,28 @@ def hold_position(
     def loss(policy: Params, observation: Array) -> Float[Array, ""]:
         return (agent.deterministic_action(policy, env, observation) ** 2).mean()
 
-    def minibatch_step(carry: tuple[Params, PyTree], observation: Array) -> tuple[tuple[Params, PyTree], None]:
+    def minibatch_step(
+        carry: tuple[Params, PyTree], observation: Array
+    ) -> tuple[tuple[Params, PyTree], None]:
         policy, optimiser = carry
         gradient = jax.grad(loss)(policy, observation)
         with lenient():
             updates, optimiser = adam.update(gradient, optimiser)
         return (optax.apply_updates(policy, updates), optimiser), None
 
-    def epoch(carry: tuple[Params, PyTree], epoch_key: Array) -> tuple[tuple[Params, PyTree], None]:
-        return jax.lax.scan(minibatch_step, carry, minibatches(epoch_key, observations, BATCH_SIZE))
+    def epoch(
+        carry: tuple[Params, PyTree], epoch_key: Array
+    ) -> tuple[tuple[Params, PyTree], None]:
+        return jax.lax.scan(
+            minibatch_step, carry, minibatches(epoch_key, observations, BATCH_SIZE)
+        )
 
     policy = agent_state.params["policy"]
     keys = jax.random.split(key_epochs, NUM_EPOCHS)
     (policy, _), _ = jax.lax.scan(epoch, (policy, adam.init(policy)), keys)
-    return dataclasses.replace(agent_state, params={**agent_state.params, "policy": policy})
+    return dataclasses.replace(
+        agent_state, params={**agent_state.params, "policy": policy}
+    )
 
 
 def resting_observations(
@@ -80,7 +92,9 @@ def resting_observations(
     key_slots, key_rollout = jax.random.split(key)
     distribution = env.initial if initial is None else initial
 
-    def assign(context_key: Array, last: Attempt) -> tuple[Float[Array, " dim"], tuple[()]]:
+    def assign(
+        context_key: Array, last: Attempt
+    ) -> tuple[Float[Array, " dim"], tuple[()]]:
         return distribution.sample(context_key, env.context_space), ()
 
     def rest(act_key: Array, observation: Array) -> tuple[Array, tuple[()]]:
@@ -89,5 +103,7 @@ def resting_observations(
     num_steps = env.resting_steps
     num_slots = max(LEAST_EPISODES, NUM_OBSERVATIONS // num_steps)
     slots = init_slots(env, key_slots, num_slots, assign, ())
-    _, transitions, _, _ = rollout(env, key_rollout, slots, rest, assign, num_steps, 1.0)
+    _, transitions, _, _ = rollout(
+        env, key_rollout, slots, rest, assign, num_steps, 1.0
+    )
     return transitions.observation.reshape(-1, env.observation_size)

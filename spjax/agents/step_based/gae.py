@@ -39,9 +39,13 @@ def gae(
         advantage: Float[Array, " env"], inputs: tuple[Array, Array]
     ) -> tuple[Float[Array, " env"], Float[Array, " env"]]:
         delta, factor = inputs
-        advantage = delta + factor * advantage  # Eq. (16), its sum from the last step to the first
+        advantage = (
+            delta + factor * advantage
+        )  # Eq. (16), its sum from the last step to the first
         return advantage, advantage
 
     after_the_last = jnp.zeros_like(rewards[0])
-    _, advantages = jax.lax.scan(backward_step, after_the_last, (deltas, decay), reverse=True)
+    _, advantages = jax.lax.scan(
+        backward_step, after_the_last, (deltas, decay), reverse=True
+    )
     return advantages

@@ -9,7 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 
-def packed(batch: PyTree) -> tuple[Float[Array, "row column"], Callable[[Array], PyTree]]:
+def packed(
+    batch: PyTree,
+) -> tuple[Float[Array, "row column"], Callable[[Array], PyTree]]:
     """Returns a pytree of rows as one matrix, so that an epoch gathers once, and the function that takes rows apart.
 
     Raises:
@@ -20,11 +22,16 @@ def packed(batch: PyTree) -> tuple[Float[Array, "row column"], Callable[[Array],
 
     widths = [math.prod(leaf.shape[1:]) for leaf in leaves]
     ends = list(itertools.accumulate(widths))
-    matrix = jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1)
+    matrix = jnp.concatenate(
+        [leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1
+    )
 
     def unpack(rows: Array) -> PyTree:
         parts = jnp.split(rows, ends[:-1], axis=1)
-        shaped = [part.reshape(len(rows), *leaf.shape[1:]) for part, leaf in zip(parts, leaves, strict=True)]
+        shaped = [
+            part.reshape(len(rows), *leaf.shape[1:])
+            for part, leaf in zip(parts, leaves, strict=True)
+        ]
         return jax.tree.unflatten(structure, shaped)
 
     return matrix, unpack
@@ -32,18 +39,28 @@ def packed(batch: PyTree) -> tuple[Float[Array, "row column"], Callable[[Array],
 
 def _check_dtypes(batch: PyTree) -> None:
     paths, leaves = zip(*jax.tree_util.tree_leaves_with_path(batch), strict=True)
-    wanted = leaves[0].dtype if jnp.issubdtype(leaves[0].dtype, jnp.floating) else jnp.dtype(float)
+    wanted = (
+        leaves[0].dtype
+        if jnp.issubdtype(leaves[0].dtype, jnp.floating)
+        else jnp.dtype(float)
+    )
 
     for path, leaf in zip(paths, leaves, strict=True):
         if leaf.dtype != wanted:
             name = jax.tree_util.keystr(path, simple=True, separator=".")
-            raise ValueError(f"rows to pack must all be {wanted}, got {leaf.dtype} for {name!r}")
+            raise ValueError(
+                f"rows to pack must all be {wanted}, got {leaf.dtype} for {name!r}"
+            )
 
 
-def minibatches(key: Array, rows: Float[Array, "row column"], size: int) -> Float[Array, "batch size column"]:
+def minibatches(
+    key: Array, rows: Float[Array, "row column"], size: int
+) -> Float[Array, "batch size column"]:
     """Returns the rows in a random order, cut into minibatches; what is left over at the end is dropped."""
     count = rows.shape[0] // size
-    return rows[shuffled(key, rows.shape[0])[: count * size]].reshape(count, size, rows.shape[1])
+    return rows[shuffled(key, rows.shape[0])[: count * size]].reshape(
+        count, size, rows.shape[1]
+    )
 
 
 def shuffled(key: Array, size: int) -> Int[Array, " size"]:
@@ -56,5 +73,7 @@ def shuffled(key: Array, size: int) -> Int[Array, " size"]:
     if index_bits > 16:
         return jax.random.permutation(key, size)
     mask = jnp.uint32((1 << index_bits) - 1)
-    numbers = (jax.random.bits(key, (size,)) & ~mask) | jnp.arange(size, dtype=jnp.uint32)
+    numbers = (jax.random.bits(key, (size,)) & ~mask) | jnp.arange(
+        size, dtype=jnp.uint32
+    )
     return (jax.lax.sort(numbers) & mask).astype(jnp.int32)

@@ -28,9 +28,17 @@ class MLP(nn.Module):
         """Returns the outputs [..., outputs] for inputs [..., features]."""
         glorot = nn.initializers.glorot_uniform()
         for width in self.hidden:
-            init = glorot if self.output_gain is None else nn.initializers.orthogonal(jnp.sqrt(2.0))
+            init = (
+                glorot
+                if self.output_gain is None
+                else nn.initializers.orthogonal(jnp.sqrt(2.0))
+            )
             x = nn.tanh(nn.Dense(width, kernel_init=init)(x))
-        init = glorot if self.output_gain is None else nn.initializers.orthogonal(self.output_gain)
+        init = (
+            glorot
+            if self.output_gain is None
+            else nn.initializers.orthogonal(self.output_gain)
+        )
         return nn.Dense(self.outputs, kernel_init=_by_heads(init, self.heads))(x)
 
 
@@ -39,7 +47,9 @@ def _by_heads(init: PyTree, heads: int) -> PyTree:
         if heads == 1:
             return init(key, shape, dtype)
         part = (shape[0], shape[1] // heads)
-        return jnp.concatenate([init(k, part, dtype) for k in jax.random.split(key, heads)], axis=1)
+        return jnp.concatenate(
+            [init(k, part, dtype) for k in jax.random.split(key, heads)], axis=1
+        )
 
     return draw
 
@@ -79,7 +89,9 @@ class SquashedPolicy(nn.Module):
     @nn.compact
     def __call__(self, observation: Array) -> tuple[Array, Array]:
         """Returns mean and log standard deviation [..., action] before squashing; the latter clipped to [-20, 2]."""
-        mean, log_std = jnp.split(MLP(self.hidden, 2 * self.action_size, heads=2)(observation), 2, axis=-1)
+        mean, log_std = jnp.split(
+            MLP(self.hidden, 2 * self.action_size, heads=2)(observation), 2, axis=-1
+        )
         return mean, jnp.clip(log_std, -20.0, 2.0)
 
 
@@ -91,7 +103,9 @@ class ActionValue(nn.Module):
     @nn.compact
     def __call__(self, observation: Array, action: Array) -> Array:
         """Returns values [...] for observations [..., features] and actions [..., action] in [-1, 1]."""
-        return MLP(self.hidden, 1)(jnp.concatenate([observation, action], axis=-1))[..., 0]
+        return MLP(self.hidden, 1)(jnp.concatenate([observation, action], axis=-1))[
+            ..., 0
+        ]
 
 
 def squashed_sample(
@@ -117,12 +131,18 @@ def squashed_sample(
     log_prob = (-0.5 * noise**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)).sum(-1)
 
     # log(1 - tanh(u)^2) = -2 log cosh(u)
-    squashing = 2 * (jnp.log(2.0) - raw - jax.nn.softplus(-2 * raw)) if exact else jnp.log(1 - action**2 + 1e-6)
+    squashing = (
+        2 * (jnp.log(2.0) - raw - jax.nn.softplus(-2 * raw))
+        if exact
+        else jnp.log(1 - action**2 + 1e-6)
+    )
     return action, log_prob - squashing.sum(-1)
 
 
 def gaussian_log_prob(
-    mean: Float[Array, "*batch action"], log_std: Float[Array, " action"], action: Float[Array, "*batch action"]
+    mean: Float[Array, "*batch action"],
+    log_std: Float[Array, " action"],
+    action: Float[Array, "*batch action"],
 ) -> Float[Array, "*batch"]:
     """Returns the log density of unclipped actions under a diagonal Gaussian, in nats."""
     inverse_std = lax.broadcast_to_rank(jnp.exp(-log_std), mean.ndim)

@@ -39,12 +39,26 @@ class OnPolicy(StepBased):
     """Settings of every on-policy learner; its state has a field `params` with the parameters of both networks."""
 
     num_envs: int = setting(16, static=True, least=1, help="parallel environment slots")
-    num_steps: int = setting(128, static=True, least=1, unit="control steps", help="of each slot in an iteration")
-    hidden: tuple[int, ...] = setting((64, 64), static=True, least=1, help="widths of both networks")
-    bootstrap_time_limit: bool = setting(True, static=True, help="value what a time limit cuts off; else it is an end")
+    num_steps: int = setting(
+        128,
+        static=True,
+        least=1,
+        unit="control steps",
+        help="of each slot in an iteration",
+    )
+    hidden: tuple[int, ...] = setting(
+        (64, 64), static=True, least=1, help="widths of both networks"
+    )
+    bootstrap_time_limit: bool = setting(
+        True, static=True, help="value what a time limit cuts off; else it is an end"
+    )
     discount: float = setting(0.95, least=0, most=1, help="gamma")
-    gae_lambda: float = setting(0.99, least=0, most=1, help="lambda of the generalised advantages")
-    entropy_coefficient: float = setting(0.0, least=0, help="weight of the policy's entropy")
+    gae_lambda: float = setting(
+        0.99, least=0, most=1, help="lambda of the generalised advantages"
+    )
+    entropy_coefficient: float = setting(
+        0.0, least=0, help="weight of the policy's entropy"
+    )
 
     @property
     def steps_per_iteration(self) -> int:
@@ -60,10 +74,16 @@ class OnPolicy(StepBased):
         check_hidden(self.hidden)
 
     def act(
-        self, state: PyTree, env: Env, key: Array, observation: Float[Array, "*batch observation"]
+        self,
+        state: PyTree,
+        env: Env,
+        key: Array,
+        observation: Float[Array, "*batch observation"],
     ) -> Float[Array, "*batch action"]:
         """Returns actions drawn from the policy, unclipped."""
-        return gaussian_sample(key, *self.policy(state.params["policy"], env, observation))
+        return gaussian_sample(
+            key, *self.policy(state.params["policy"], env, observation)
+        )
 
     def deterministic_action(
         self, policy: Params, env: Env, observation: Float[Array, "*batch observation"]
@@ -76,7 +96,9 @@ class OnPolicy(StepBased):
         """A state-value network."""
         return True
 
-    def value(self, state: PyTree, observation: Float[Array, "*batch observation"]) -> Float[Array, "*batch"]:
+    def value(
+        self, state: PyTree, observation: Float[Array, "*batch observation"]
+    ) -> Float[Array, "*batch"]:
         """Returns the critic's discounted return from these observations."""
         return self.critic(state.params["value"], observation)
 
@@ -89,7 +111,9 @@ class OnPolicy(StepBased):
             "value": Value(self.hidden).init(key_value, observation),
         }
 
-    def policy(self, params: Params, env: Env, observation: Array) -> tuple[Array, Array]:
+    def policy(
+        self, params: Params, env: Env, observation: Array
+    ) -> tuple[Array, Array]:
         """Returns the mean of the action and its log standard deviation."""
         output: PyTree = self._policy_network(env).apply(params, observation)
         return output
@@ -99,7 +123,9 @@ class OnPolicy(StepBased):
         output: PyTree = Value(self.hidden).apply(params, observation)
         return output
 
-    def collect(self, params: dict[str, Params], world: Slots, key: Array) -> tuple[Slots, Batch, Episodes, Array]:
+    def collect(
+        self, params: dict[str, Params], world: Slots, key: Array
+    ) -> tuple[Slots, Batch, Episodes, Array]:
         """Runs one iteration's environment steps; returns the world, the flat batch, episodes and non-finite ends."""
 
         def act(act_key: Array, observation: Array) -> tuple[Array, Array]:
@@ -108,7 +134,13 @@ class OnPolicy(StepBased):
             return action, gaussian_log_prob(mean, log_std, action)
 
         slots, transitions, episodes, num_failed = rollout(
-            world.env, key, world.slots, act, world.assign, self.num_steps, self.discount
+            world.env,
+            key,
+            world.slots,
+            act,
+            world.assign,
+            self.num_steps,
+            self.discount,
         )
         world = dataclasses.replace(world, slots=slots)
         return world, self.batch(params["value"], transitions), episodes, num_failed
@@ -122,8 +154,18 @@ class OnPolicy(StepBased):
         else:
             # Within an episode the next observation is the next row's; at its end the value is not used.
             terminated, truncated = terminated | truncated, jnp.zeros_like(truncated)
-            next_values = jnp.concatenate([values[1:], self.critic(params, transitions.next_observation[-1:])])
-        advantages = gae(transitions.reward, values, next_values, terminated, truncated, self.discount, self.gae_lambda)
+            next_values = jnp.concatenate(
+                [values[1:], self.critic(params, transitions.next_observation[-1:])]
+            )
+        advantages = gae(
+            transitions.reward,
+            values,
+            next_values,
+            terminated,
+            truncated,
+            self.discount,
+            self.gae_lambda,
+        )
         return flat(
             Batch(
                 observation=transitions.observation,

@@ -29,15 +29,24 @@ class PPO(OnPolicy):
     """Proximal policy optimisation."""
 
     num_minibatches: int = setting(32, static=True, least=1, help="of each epoch")
-    num_epochs: int = setting(8, static=True, least=1, help="passes over an iteration's steps")
+    num_epochs: int = setting(
+        8, static=True, least=1, help="passes over an iteration's steps"
+    )
     learning_rate: float = setting(2.5e-4, least=0, help="of both networks")
-    clip_range: float = setting(0.2, least=0, infinite=True, help="of the probability ratio around 1")
+    clip_range: float = setting(
+        0.2, least=0, infinite=True, help="of the probability ratio around 1"
+    )
     value_coefficient: float = setting(1.0, least=0, help="weight of the value loss")
     max_grad_norm: float = setting(
-        float("inf"), least=0, infinite=True, help="global norm that gradients are clipped to"
+        float("inf"),
+        least=0,
+        infinite=True,
+        help="global norm that gradients are clipped to",
     )
     adam_epsilon: EpsilonPlace = setting(
-        "after-correction", static=True, help="where Adam's epsilon stands; published: before-correction"
+        "after-correction",
+        static=True,
+        help="where Adam's epsilon stands; published: before-correction",
     )
 
     def check(self) -> None:
@@ -64,10 +73,14 @@ class PPO(OnPolicy):
         flat_params, _ = ravel_pytree(params)
         return PPOState(params=params, optimiser=self._adam.init(flat_params))
 
-    def iterate(self, state: "PPOState", world: Slots, key: Array) -> tuple["PPOState", Slots, Episodes, "PPOMetrics"]:
+    def iterate(
+        self, state: "PPOState", world: Slots, key: Array
+    ) -> tuple["PPOState", Slots, Episodes, "PPOMetrics"]:
         """Runs one iteration: num_envs * num_steps environment steps, then all epochs of updates."""
         key_rollout, key_update = jax.random.split(key)
-        world, batch, episodes, num_failed = self.collect(state.params, world, key_rollout)
+        world, batch, episodes, num_failed = self.collect(
+            state.params, world, key_rollout
+        )
         state, losses = self._update(state, world.env, key_update, batch)
         metrics = PPOMetrics(
             policy_loss=losses.policy.mean(),
@@ -79,7 +92,9 @@ class PPO(OnPolicy):
         )
         return state, world, episodes, metrics
 
-    def loss(self, params: Params, env: Env, batch: Batch) -> tuple[Float[Array, ""], "Losses"]:
+    def loss(
+        self, params: Params, env: Env, batch: Batch
+    ) -> tuple[Float[Array, ""], "Losses"]:
         """Returns the loss of one minibatch: clipped surrogate + value_coefficient * MSE / 2 - entropy bonus."""
         # r_t of Eq. (6)
         mean, log_std = self.policy(params["policy"], env, batch.observation)
@@ -91,14 +106,18 @@ class PPO(OnPolicy):
 
         # -L^CLIP
         clipped = jnp.clip(ratio, 1 - self.clip_range, 1 + self.clip_range)
-        policy_loss = -jnp.minimum(ratio * advantage, clipped * advantage).mean()  # Eq. (7)
+        policy_loss = -jnp.minimum(
+            ratio * advantage, clipped * advantage
+        ).mean()  # Eq. (7)
 
         # L^VF, with the half that the article leaves to the coefficient
         error = self.critic(params["value"], batch.observation) - batch.target
         value_loss = 0.5 * (error**2).mean()
 
         total = policy_loss + self.value_coefficient * value_loss
-        total -= self.entropy_coefficient * gaussian_entropy(log_std)  # Eq. (9), negated
+        total -= self.entropy_coefficient * gaussian_entropy(
+            log_std
+        )  # Eq. (9), negated
         losses = Losses(
             policy=policy_loss,
             value=value_loss,
@@ -107,7 +126,9 @@ class PPO(OnPolicy):
         )
         return total, losses
 
-    def _update(self, state: "PPOState", env: Env, key: Array, batch: Batch) -> tuple["PPOState", "Losses"]:
+    def _update(
+        self, state: "PPOState", env: Env, key: Array, batch: Batch
+    ) -> tuple["PPOState", "Losses"]:
         rows, unpack = packed(batch)
         size = self.steps_per_iteration // self.num_minibatches
 
@@ -117,7 +138,9 @@ class PPO(OnPolicy):
         def loss(params: Array, minibatch: Batch) -> tuple[Float[Array, ""], Losses]:
             return self.loss(unravel(params), env, minibatch)
 
-        def minibatch_step(carry: tuple[Array, PyTree], part: Array) -> tuple[tuple[Array, PyTree], Losses]:
+        def minibatch_step(
+            carry: tuple[Array, PyTree], part: Array
+        ) -> tuple[tuple[Array, PyTree], Losses]:
             params, optimiser = carry
             gradient, losses = jax.grad(loss, has_aux=True)(params, unpack(part))
 
@@ -129,11 +152,17 @@ class PPO(OnPolicy):
             params = params - self.learning_rate * direction
             return (params, optimiser), losses
 
-        def epoch(carry: tuple[Array, PyTree], epoch_key: Array) -> tuple[tuple[Array, PyTree], Losses]:
-            return jax.lax.scan(minibatch_step, carry, minibatches(epoch_key, rows, size))
+        def epoch(
+            carry: tuple[Array, PyTree], epoch_key: Array
+        ) -> tuple[tuple[Array, PyTree], Losses]:
+            return jax.lax.scan(
+                minibatch_step, carry, minibatches(epoch_key, rows, size)
+            )
 
         keys = jax.random.split(key, self.num_epochs)
-        (params, optimiser), losses = jax.lax.scan(epoch, (params, state.optimiser), keys)
+        (params, optimiser), losses = jax.lax.scan(
+            epoch, (params, state.optimiser), keys
+        )
         return PPOState(params=unravel(params), optimiser=optimiser), losses
 
     @property

@@ -37,5 +37,7 @@ class Replay:
     def sample(self, uniform: Float[Array, " batch"]) -> Float[Array, "batch column"]:
         """Returns one row for each number in [0, 1), uniformly from the kept ones, with replacement."""
         kept = jnp.minimum(self.count, self.rows.shape[0])
-        index = jnp.minimum((uniform * kept.astype(uniform.dtype)).astype(jnp.int32), kept - 1)
+        index = jnp.minimum(
+            (uniform * kept.astype(uniform.dtype)).astype(jnp.int32), kept - 1
+        )
         return self.rows[index]

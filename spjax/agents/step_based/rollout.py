@@ -15,7 +15,9 @@ from spjax.envs.base import Env, EnvState
 from spjax.episodes import Attempt, Episodes
 
 Assign = Callable[[Array, Attempt], tuple[Float[Array, " dim"], PyTree]]
-Act = Callable[[Array, Float[Array, " observation"]], tuple[Float[Array, " action"], PyTree]]
+Act = Callable[
+    [Array, Float[Array, " observation"]], tuple[Float[Array, " action"], PyTree]
+]
 
 
 @struct.dataclass
@@ -43,7 +45,9 @@ class Transitions:
     extras: PyTree  # what `act` returned beside the action
 
 
-def init_slots(env: Env, key: Array, num_envs: int, assign: Assign, ticket: PyTree) -> Slot:
+def init_slots(
+    env: Env, key: Array, num_envs: int, assign: Assign, ticket: PyTree
+) -> Slot:
     """Returns `num_envs` freshly reset slots, each in a context of its own.
 
     Args:
@@ -54,7 +58,11 @@ def init_slots(env: Env, key: Array, num_envs: int, assign: Assign, ticket: PyTr
         ticket: the teacher's blank ticket, of the attempt that never was.
     """
     keys = jax.random.split(key, (num_envs, 2))
-    never = Attempt(ticket=ticket, context=jnp.zeros(env.context_space.size), success=jnp.asarray(False))
+    never = Attempt(
+        ticket=ticket,
+        context=jnp.zeros(env.context_space.size),
+        success=jnp.asarray(False),
+    )
     return jax.vmap(lambda pair: _start(env, pair[0], pair[1], assign, never))(keys)
 
 
@@ -101,7 +109,12 @@ def flat(tree: PyTree) -> PyTree:
 
 
 def step_slots(
-    env: Env, keys: Array, slots: Slot, act: Act, assign: Assign, discount: float | Float[Array, ""]
+    env: Env,
+    keys: Array,
+    slots: Slot,
+    act: Act,
+    assign: Assign,
+    discount: float | Float[Array, ""],
 ) -> tuple[Slot, tuple[Transitions, Episodes, Bool[Array, " env"]]]:
     """Steps every slot once; one that finishes is recorded and starts its next episode at once.
 
@@ -119,7 +132,9 @@ def step_slots(
         the slots, and of each slot its transition, its episode if one ended, and whether the physics failed.
     """
 
-    def step(slot_keys: Array, slot: Slot) -> tuple[Slot, tuple[Transitions, Episodes, Bool[Array, ""]]]:
+    def step(
+        slot_keys: Array, slot: Slot
+    ) -> tuple[Slot, tuple[Transitions, Episodes, Bool[Array, ""]]]:
         key_act, key_env, key_context, key_reset = slot_keys
         before = slot.env_state
         action, extras = act(key_act, before.observation)
@@ -143,13 +158,17 @@ def step_slots(
         )
         last = Attempt(ticket=slot.ticket, context=after.context, success=after.success)
         fresh = _start(env, key_context, key_reset, assign, last)
-        next_slot = jax.tree.map(lambda new, old: jnp.where(ended, new, old), fresh, slot)
+        next_slot = jax.tree.map(
+            lambda new, old: jnp.where(ended, new, old), fresh, slot
+        )
         return next_slot, (transition, _record(slot, ended), failed)
 
     return jax.vmap(step)(keys, slots)
 
 
-def _start(env: Env, key_context: Array, key_reset: Array, assign: Assign, last: Attempt) -> Slot:
+def _start(
+    env: Env, key_context: Array, key_reset: Array, assign: Assign, last: Attempt
+) -> Slot:
     context, ticket = assign(key_context, last)
     env_state = env.reset(key_reset, context)
     zero = jnp.zeros_like(env_state.reward)
@@ -188,4 +207,6 @@ def _contain(before: EnvState, after: EnvState) -> tuple[EnvState, Bool[Array, "
         success=~yes,
         time_step=after.time_step,
     )
-    return jax.tree.map(lambda bad, good: jnp.where(failed, bad, good), ended, after), failed
+    return jax.tree.map(
+        lambda bad, good: jnp.where(failed, bad, good), ended, after
+    ), failed

@@ -33,17 +33,38 @@ class TRPO(OnPolicy):
     """Trust-region policy optimisation."""
 
     fisher_stride: int = setting(
-        5, static=True, least=1, unit="control steps", help="Fisher products on every n-th of a slot"
+        5,
+        static=True,
+        least=1,
+        unit="control steps",
+        help="Fisher products on every n-th of a slot",
     )
     value_batch: int = setting(
-        128, static=True, least=1, unit="rows", help="of the critic; a last partial batch is dropped"
+        128,
+        static=True,
+        least=1,
+        unit="rows",
+        help="of the critic; a last partial batch is dropped",
     )
-    value_epochs: int = setting(3, static=True, least=1, help="of the critic in an iteration")
-    max_kl: float = setting(0.01, least=0, unit="nats", help="an iteration, mean over the batch")
-    kl_tolerance: float = setting(1.5, least=1, infinite=True, help="multiple of max_kl that the line search accepts")
+    value_epochs: int = setting(
+        3, static=True, least=1, help="of the critic in an iteration"
+    )
+    max_kl: float = setting(
+        0.01, least=0, unit="nats", help="an iteration, mean over the batch"
+    )
+    kl_tolerance: float = setting(
+        1.5,
+        least=1,
+        infinite=True,
+        help="multiple of max_kl that the line search accepts",
+    )
     cg_iterations: int = setting(10, least=1, help="of conjugate gradients")
-    cg_damping: float = setting(0.01, least=0, help="added to the Fisher matrix's diagonal")
-    line_search_steps: int = setting(10, least=1, unit="halvings", help="of a step that is too long")
+    cg_damping: float = setting(
+        0.01, least=0, help="added to the Fisher matrix's diagonal"
+    )
+    line_search_steps: int = setting(
+        10, least=1, unit="halvings", help="of a step that is too long"
+    )
     value_learning_rate: float = setting(3e-4, least=0, help="of the critic")
 
     def check(self) -> None:
@@ -62,14 +83,18 @@ class TRPO(OnPolicy):
     def init(self, key: Array, env: Env) -> "TRPOState":
         """Returns fresh networks and the critic's optimiser."""
         params = self.init_params(key, env)
-        return TRPOState(params=params, optimiser=_ADAM.init(ravel_pytree(params["value"])[0]))
+        return TRPOState(
+            params=params, optimiser=_ADAM.init(ravel_pytree(params["value"])[0])
+        )
 
     def iterate(
         self, state: "TRPOState", world: Slots, key: Array
     ) -> tuple["TRPOState", Slots, Episodes, "TRPOMetrics"]:
         """Runs one iteration: num_envs * num_steps environment steps, one policy step, then the critic's epochs."""
         key_rollout, key_value = jax.random.split(key)
-        world, batch, episodes, num_failed = self.collect(state.params, world, key_rollout)
+        world, batch, episodes, num_failed = self.collect(
+            state.params, world, key_rollout
+        )
         policy, step = self.step_policy(state.params["policy"], world.env, batch)
         value, optimiser, value_loss = self._fit_critic(state, key_value, batch)
         metrics = TRPOMetrics(
@@ -81,9 +106,16 @@ class TRPO(OnPolicy):
             policy_std=jnp.exp(policy["params"]["log_std"]).mean(),
             num_failed=num_failed,
         )
-        return TRPOState(params={"policy": policy, "value": value}, optimiser=optimiser), world, episodes, metrics
+        return (
+            TRPOState(params={"policy": policy, "value": value}, optimiser=optimiser),
+            world,
+            episodes,
+            metrics,
+        )
 
-    def step_policy(self, params: Params, env: Env, batch: Batch) -> tuple[Params, "PolicyStep"]:
+    def step_policy(
+        self, params: Params, env: Env, batch: Batch
+    ) -> tuple[Params, "PolicyStep"]:
         """Returns the policy after one trust-region step, exactly the old one where no step is accepted."""
         start, unravel = ravel_pytree(params)
         old = self.policy(params, env, batch.observation)
@@ -98,7 +130,9 @@ class TRPO(OnPolicy):
             ratio = jnp.exp(log_ratio)
 
             # Eq. (14): the objective and its constraint
-            surrogate = (ratio * advantage).mean() + self.entropy_coefficient * gaussian_entropy(log_std)
+            surrogate = (
+                ratio * advantage
+            ).mean() + self.entropy_coefficient * gaussian_entropy(log_std)
             return surrogate, gaussian_kl(*old, mean, log_std).mean()
 
         # the surrogate's gradient alone
@@ -106,7 +140,9 @@ class TRPO(OnPolicy):
         (gradient,) = pullback((jnp.ones_like(before), jnp.zeros_like(before)))
 
         # s with F s = g: appendix C
-        fisher = self._fisher_product(start, unravel, env, batch.observation[self.fisher_rows()])
+        fisher = self._fisher_product(
+            start, unravel, env, batch.observation[self.fisher_rows()]
+        )
         direction = conjugate_gradient(fisher, gradient, self.cg_iterations)
 
         # beta = sqrt(2 delta / s' F s), at which the quadratic model of the KL divergence is delta: appendix C
@@ -117,7 +153,9 @@ class TRPO(OnPolicy):
 
         def searching(carry: tuple[Array, PolicyStep]) -> Bool[Array, ""]:
             _, step = carry
-            return usable & ~step.accepted & (step.halvings < self.line_search_steps - 1)
+            return (
+                usable & ~step.accepted & (step.halvings < self.line_search_steps - 1)
+            )
 
         def shorten(carry: tuple[Array, PolicyStep]) -> tuple[Array, PolicyStep]:
             _, step = carry
@@ -126,13 +164,25 @@ class TRPO(OnPolicy):
             surrogate, kl = surrogate_and_kl(candidate)
 
             accepted = (kl <= self.kl_tolerance * self.max_kl) & (surrogate >= before)
-            return candidate, PolicyStep(accepted=accepted, halvings=halvings, surrogate=surrogate - before, kl=kl)
+            return candidate, PolicyStep(
+                accepted=accepted,
+                halvings=halvings,
+                surrogate=surrogate - before,
+                kl=kl,
+            )
 
         zero = jnp.zeros_like(before)
-        first = PolicyStep(accepted=jnp.asarray(False), halvings=jnp.asarray(-1, jnp.int32), surrogate=zero, kl=zero)
+        first = PolicyStep(
+            accepted=jnp.asarray(False),
+            halvings=jnp.asarray(-1, jnp.int32),
+            surrogate=zero,
+            kl=zero,
+        )
         candidate, step = jax.lax.while_loop(searching, shorten, (start, first))
 
-        step = jax.tree.map(lambda taken, none: jnp.where(step.accepted, taken, none), step, first)
+        step = jax.tree.map(
+            lambda taken, none: jnp.where(step.accepted, taken, none), step, first
+        )
         return unravel(jnp.where(step.accepted, candidate, start)), step
 
     def fisher_rows(self) -> Int[np.ndarray, " row"]:
@@ -144,14 +194,20 @@ class TRPO(OnPolicy):
         return np.flatnonzero((slot - time) % self.fisher_stride == 0)
 
     def _fisher_product(
-        self, start: Array, unravel: Callable[[Array], PyTree], env: Env, observation: Float[Array, "row observation"]
+        self,
+        start: Array,
+        unravel: Callable[[Array], PyTree],
+        env: Env,
+        observation: Float[Array, "row observation"],
     ) -> Callable[[Array], Array]:
         """Returns v -> (F + damping) v; the Fisher matrix is J' M J with the Gaussian's metric M (appendix C.1).
 
         At the old policy the gradient of the KL divergence is zero, so this is its exact Hessian, for one forward and one
         backward pass of the linearised network instead of a derivative of a derivative.
         """
-        (_, log_std), push = jax.linearize(lambda flat: self.policy(unravel(flat), env, observation), start)
+        (_, log_std), push = jax.linearize(
+            lambda flat: self.policy(unravel(flat), env, observation), start
+        )
         pull = jax.linear_transpose(push, start)
 
         def product(vector: Array) -> Array:
@@ -164,7 +220,9 @@ class TRPO(OnPolicy):
 
         return product
 
-    def _fit_critic(self, state: "TRPOState", key: Array, batch: Batch) -> tuple[Params, PyTree, Float[Array, ""]]:
+    def _fit_critic(
+        self, state: "TRPOState", key: Array, batch: Batch
+    ) -> tuple[Params, PyTree, Float[Array, ""]]:
         """Returns the critic, its optimiser and the mean squared error of its last epoch."""
         rows, unpack = packed((batch.observation, batch.target))
         params, unravel = ravel_pytree(state.params["value"])
@@ -173,18 +231,26 @@ class TRPO(OnPolicy):
             observation, target = unpack(part)
             return ((self.critic(unravel(params), observation) - target) ** 2).mean()
 
-        def minibatch_step(carry: tuple[Array, PyTree], part: Array) -> tuple[tuple[Array, PyTree], Array]:
+        def minibatch_step(
+            carry: tuple[Array, PyTree], part: Array
+        ) -> tuple[tuple[Array, PyTree], Array]:
             params, optimiser = carry
             error, gradient = jax.value_and_grad(loss)(params, part)
             direction, optimiser = _ADAM.update(gradient, optimiser)
             params = params - self.value_learning_rate * direction
             return (params, optimiser), error
 
-        def epoch(carry: tuple[Array, PyTree], epoch_key: Array) -> tuple[tuple[Array, PyTree], Array]:
-            return jax.lax.scan(minibatch_step, carry, minibatches(epoch_key, rows, self.value_batch))
+        def epoch(
+            carry: tuple[Array, PyTree], epoch_key: Array
+        ) -> tuple[tuple[Array, PyTree], Array]:
+            return jax.lax.scan(
+                minibatch_step, carry, minibatches(epoch_key, rows, self.value_batch)
+            )
 
         keys = jax.random.split(key, self.value_epochs)
-        (params, optimiser), errors = jax.lax.scan(epoch, (params, state.optimiser), keys)
+        (params, optimiser), errors = jax.lax.scan(
+            epoch, (params, state.optimiser), keys
+        )
         return unravel(params), optimiser, errors[-1:].mean()
 
 
@@ -210,7 +276,9 @@ class PolicyStep:
 class TRPOMetrics:
     """Of one iteration."""
 
-    surrogate: Float[Array, ""]  # improvement of the accepted step, standardised advantages
+    surrogate: Float[
+        Array, ""
+    ]  # improvement of the accepted step, standardised advantages
     value_loss: Float[Array, ""]  # mean squared error
     mean_kl: Float[Array, ""]  # nats, old to new policy
     halvings: Int[Array, ""]  # of the line search, -1 where no step was accepted
@@ -235,11 +303,16 @@ def gaussian_kl(
     return (0.5 * spread + 0.5 * shift**2).sum(-1)
 
 
-CGCarry = tuple[Array, Array, Array, Array, Array]  # count, x, residual, direction, squared residual
+CGCarry = tuple[
+    Array, Array, Array, Array, Array
+]  # count, x, residual, direction, squared residual
 
 
 def conjugate_gradient(
-    product: Callable[[Array], Array], target: Float[Array, " n"], iterations: int | Int[Array, ""], tol: float = 1e-10
+    product: Callable[[Array], Array],
+    target: Float[Array, " n"],
+    iterations: int | Int[Array, ""],
+    tol: float = 1e-10,
 ) -> Float[Array, " n"]:
     """Returns x with product(x) = target, to a squared residual of `tol` or as far as the iterations reach."""
 
@@ -259,7 +332,13 @@ def conjugate_gradient(
         direction = residual + after / squared * direction
         return count + 1, x, residual, direction, after
 
-    start = (jnp.zeros((), jnp.int32), jnp.zeros_like(target), target, target, target @ target)
+    start = (
+        jnp.zeros((), jnp.int32),
+        jnp.zeros_like(target),
+        target,
+        target,
+        target @ target,
+    )
     return jax.lax.while_loop(running, step, start)[1]
 
 

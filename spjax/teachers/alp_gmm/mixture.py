@@ -34,7 +34,9 @@ class Mixture:
 
     weights: Float[Array, " component"]  # sum to 1
     means: Float[Array, "component dim"]
-    chols: Float[Array, "component dim dim"]  # lower Cholesky factors of the covariances
+    chols: Float[
+        Array, "component dim dim"
+    ]  # lower Cholesky factors of the covariances
 
 
 @struct.dataclass
@@ -55,11 +57,20 @@ def init_fit(max_components: int, dim: int) -> Fit:
         means=jnp.zeros((max_components, dim)),
         chols=jnp.zeros((max_components, dim, dim)),
     )
-    return Fit(mixture=mixture, log_likelihood=zero, aic=zero, iterations=jnp.zeros((), jnp.int32))
+    return Fit(
+        mixture=mixture,
+        log_likelihood=zero,
+        aic=zero,
+        iterations=jnp.zeros((), jnp.int32),
+    )
 
 
 def refit_where_due(
-    key: Array, fit: Fit, rows: Float[Array, "row dim"], mask: Bool[Array, " row"], due: Bool[Array, ""]
+    key: Array,
+    fit: Fit,
+    rows: Float[Array, "row dim"],
+    mask: Bool[Array, " row"],
+    due: Bool[Array, ""],
 ) -> Fit:
     """Returns the fit to the masked rows where `due` holds, else `fit` with 0 iterations.
 
@@ -77,14 +88,18 @@ def refit_where_due(
     idle = dataclasses.replace(fit, iterations=jnp.zeros_like(fit.iterations))
 
     def refit(carry: tuple[Array, Fit]) -> tuple[Array, Fit]:
-        pending, _ = carry  # all the work depends on it, or XLA would move it out of the loop
+        pending, _ = (
+            carry  # all the work depends on it, or XLA would move it out of the loop
+        )
         return jnp.zeros_like(pending), fit_mixture(draws, rows, mask & pending)
 
     return jax.lax.while_loop(lambda carry: carry[0], refit, (due, idle))[1]
 
 
 def fit_mixture(
-    draws: Float[Array, "component candidate"], rows: Float[Array, "row dim"], mask: Bool[Array, " row"]
+    draws: Float[Array, "component candidate"],
+    rows: Float[Array, "row dim"],
+    mask: Bool[Array, " row"],
 ) -> Fit:
     """Returns the model with the lowest AIC, with at most as many components as there are rows of uniform `draws`."""
     rows = jnp.where(mask[:, None], rows, 0)
@@ -94,7 +109,9 @@ def fit_mixture(
 
 
 def partition(
-    draws: Float[Array, "component candidate"], rows: Float[Array, "row dim"], mask: Bool[Array, " row"]
+    draws: Float[Array, "component candidate"],
+    rows: Float[Array, "row dim"],
+    mask: Bool[Array, " row"],
 ) -> Float[Array, "model component row"]:
     """Returns the k-means clusters of the rows as responsibilities 0 or 1, for models with 2, 3, ... components.
 
@@ -104,12 +121,18 @@ def partition(
     present = _present(seeds.shape[0])[:, :, None]
     components = jnp.arange(seeds.shape[0])[None, :, None]
 
-    def assign(centres: Float[Array, "model component dim"]) -> Float[Array, "model component row"]:
+    def assign(
+        centres: Float[Array, "model component dim"],
+    ) -> Float[Array, "model component row"]:
         distance = ((rows[None, None] - centres[:, :, None]) ** 2).sum(-1)
-        nearest = jnp.argmin(jnp.where(present, distance, jnp.inf), axis=1, keepdims=True)
+        nearest = jnp.argmin(
+            jnp.where(present, distance, jnp.inf), axis=1, keepdims=True
+        )
         return ((nearest == components) & mask[None, None]).astype(rows.dtype)
 
-    def lloyd_round(carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+    def lloyd_round(
+        carry: tuple[Array, Array, Array, Array],
+    ) -> tuple[Array, Array, Array, Array]:
         count, _, centres, members = carry
         sizes = members.sum(-1, keepdims=True)
         centres = jnp.where(sizes > 0, members @ rows / jnp.maximum(sizes, 1), centres)
@@ -118,11 +141,15 @@ def partition(
 
     centres = jnp.broadcast_to(seeds, (present.shape[0], *seeds.shape))
     start = (jnp.zeros((), jnp.int32), jnp.asarray(True), centres, assign(centres))
-    return jax.lax.while_loop(lambda carry: carry[1] & (carry[0] < MAX_ROUNDS), lloyd_round, start)[-1]
+    return jax.lax.while_loop(
+        lambda carry: carry[1] & (carry[0] < MAX_ROUNDS), lloyd_round, start
+    )[-1]
 
 
 def maximise_likelihood(
-    responsibilities: Float[Array, "model component row"], rows: Float[Array, "row dim"], mask: Bool[Array, " row"]
+    responsibilities: Float[Array, "model component row"],
+    rows: Float[Array, "row dim"],
+    mask: Bool[Array, " row"],
 ) -> Fit:
     """Returns the fits [model] that expectation-maximisation reaches from these responsibilities.
 
@@ -131,14 +158,23 @@ def maximise_likelihood(
     dtype = rows.dtype
 
     def in_double(responsibilities: Array, rows: Array, mask: Array) -> Fit:
-        fits = _maximise_likelihood(responsibilities.astype(float), rows.astype(float), mask)
-        return jax.tree.map(lambda leaf: leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, float) else leaf, fits)
+        fits = _maximise_likelihood(
+            responsibilities.astype(float), rows.astype(float), mask
+        )
+        return jax.tree.map(
+            lambda leaf: (
+                leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, float) else leaf
+            ),
+            fits,
+        )
 
     return in_float64(in_double)(responsibilities, rows, mask)
 
 
 def _maximise_likelihood(
-    responsibilities: Float[Array, "model component row"], rows: Float[Array, "row dim"], mask: Bool[Array, " row"]
+    responsibilities: Float[Array, "model component row"],
+    rows: Float[Array, "row dim"],
+    mask: Bool[Array, " row"],
 ) -> Fit:
     count = jnp.maximum(mask.sum(), 1).astype(rows.dtype)
     centre = jnp.where(mask[:, None], rows, 0).sum(0) / count
@@ -152,8 +188,17 @@ def _maximise_likelihood(
         log_likelihood = jnp.where(mask, densities, 0).sum(-1) / count
         mixture = _maximisation(jnp.where(mask, responsibilities, 0), moments, present)
         change = jnp.abs(log_likelihood - fit.log_likelihood)
-        new = dataclasses.replace(fit, mixture=mixture, log_likelihood=log_likelihood, iterations=fit.iterations + 1)
-        fit = jax.tree.map(lambda a, b: jnp.where(active.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, fit)
+        new = dataclasses.replace(
+            fit,
+            mixture=mixture,
+            log_likelihood=log_likelihood,
+            iterations=fit.iterations + 1,
+        )
+        fit = jax.tree.map(
+            lambda a, b: jnp.where(active.reshape(-1, *[1] * (a.ndim - 1)), a, b),
+            new,
+            fit,
+        )
         return fit, active & (change >= TOLERANCE) & (fit.iterations < MAX_ITERATIONS)
 
     never = jnp.full(present.shape[0], -jnp.inf, rows.dtype)
@@ -163,13 +208,17 @@ def _maximise_likelihood(
         aic=never,
         iterations=jnp.zeros(present.shape[0], jnp.int32),
     )
-    fit, _ = jax.lax.while_loop(lambda carry: carry[1].any(), step, (start, jnp.ones(present.shape[0], bool)))
+    fit, _ = jax.lax.while_loop(
+        lambda carry: carry[1].any(), step, (start, jnp.ones(present.shape[0], bool))
+    )
     densities, _ = _expectation(fit.mixture, rows)
     log_likelihood = jnp.where(mask, densities, 0).sum(-1)
     dim = rows.shape[1]
     parameters = present.sum(1) * (1 + dim + dim * (dim + 1) // 2) - 1
     return Fit(
-        mixture=dataclasses.replace(fit.mixture, means=fit.mixture.means + centre[None, None]),
+        mixture=dataclasses.replace(
+            fit.mixture, means=fit.mixture.means + centre[None, None]
+        ),
         log_likelihood=log_likelihood / count,
         aic=2 * parameters.astype(rows.dtype) - 2 * log_likelihood,
         iterations=fit.iterations,
@@ -180,7 +229,9 @@ def _maximise_likelihood(
 class _Moments:
     """What the maximisation needs of the rows, which have mean zero."""
 
-    features: Float[Array, "row feature"]  # 1, the row, and its outer product with itself
+    features: Float[
+        Array, "row feature"
+    ]  # 1, the row, and its outer product with itself
     count: Float[Array, ""]  # rows
     ridge: Float[Array, "dim dim"]  # added to every covariance
 
@@ -202,18 +253,26 @@ def _expectation(
 
     def log_joint(weight: Array, mean: Array, chol: Array) -> Float[Array, " row"]:
         whitened = solve_lower(chol, (rows - mean[None]).T)
-        return jnp.log(weight) - jnp.log(jnp.diagonal(chol)).sum() - 0.5 * (whitened**2).sum(0)
+        return (
+            jnp.log(weight)
+            - jnp.log(jnp.diagonal(chol)).sum()
+            - 0.5 * (whitened**2).sum(0)
+        )
 
     joint = jax.vmap(jax.vmap(log_joint))(mixture.weights, mixture.means, mixture.chols)
     largest = joint.max(1, keepdims=True)
     ratios = jnp.exp(joint - largest)
     total = ratios.sum(1, keepdims=True)
-    densities = (jnp.log(total) + largest).squeeze(1) - 0.5 * rows.shape[1] * jnp.log(2 * jnp.pi)
+    densities = (jnp.log(total) + largest).squeeze(1) - 0.5 * rows.shape[1] * jnp.log(
+        2 * jnp.pi
+    )
     return densities, ratios / total
 
 
 def _maximisation(
-    responsibilities: Float[Array, "model component row"], moments: _Moments, present: Bool[Array, "model component"]
+    responsibilities: Float[Array, "model component row"],
+    moments: _Moments,
+    present: Bool[Array, "model component"],
 ) -> Mixture:
     """Returns the mixtures with the largest expected log-likelihood."""
     dim = moments.ridge.shape[0]
@@ -221,25 +280,41 @@ def _maximisation(
     sizes = sums[..., :1] + 10 * jnp.finfo(sums.dtype).eps
     means = sums[..., 1 : 1 + dim] / sizes
     second = (sums[..., 1 + dim :] / sizes).reshape(*means.shape, dim)
-    covariances = second - means[..., :, None] * means[..., None, :] + moments.ridge[None, None]
-    chols, _ = jax.vmap(jax.vmap(cholesky))(covariances)  # positive definite thanks to the ridge
+    covariances = (
+        second - means[..., :, None] * means[..., None, :] + moments.ridge[None, None]
+    )
+    chols, _ = jax.vmap(jax.vmap(cholesky))(
+        covariances
+    )  # positive definite thanks to the ridge
     weights = jnp.where(present, sizes.squeeze(-1), 0) / moments.count
-    return Mixture(weights=weights / weights.sum(1, keepdims=True), means=means, chols=chols)
+    return Mixture(
+        weights=weights / weights.sum(1, keepdims=True), means=means, chols=chols
+    )
 
 
 def _seed(
-    draws: Float[Array, "component candidate"], rows: Float[Array, "row dim"], mask: Bool[Array, " row"]
+    draws: Float[Array, "component candidate"],
+    rows: Float[Array, "row dim"],
+    mask: Bool[Array, " row"],
 ) -> Float[Array, "component dim"]:
     """Returns the centres that k-means++ picks, one after another, each the best of several candidates."""
 
-    def squared_distance(centres: Float[Array, "candidate dim"]) -> Float[Array, "candidate row"]:
+    def squared_distance(
+        centres: Float[Array, "candidate dim"],
+    ) -> Float[Array, "candidate row"]:
         return jnp.where(mask, ((rows[None] - centres[:, None]) ** 2).sum(-1), 0)
 
-    def pick(chances: Float[Array, " row"], draws: Float[Array, " candidate"]) -> Float[Array, "candidate dim"]:
+    def pick(
+        chances: Float[Array, " row"], draws: Float[Array, " candidate"]
+    ) -> Float[Array, "candidate dim"]:
         cumulative = jnp.cumsum(chances)
-        return rows[jnp.argmax(cumulative[None] > draws[:, None] * cumulative[-1], axis=1)]
+        return rows[
+            jnp.argmax(cumulative[None] > draws[:, None] * cumulative[-1], axis=1)
+        ]
 
-    def add_centre(nearest: Float[Array, " row"], draws: Array) -> tuple[Float[Array, " row"], Float[Array, " dim"]]:
+    def add_centre(
+        nearest: Float[Array, " row"], draws: Array
+    ) -> tuple[Float[Array, " row"], Float[Array, " dim"]]:
         anywhere = mask.astype(rows.dtype)  # all rows coincide with a centre
         candidates = pick(jnp.where(nearest.any(), nearest, anywhere), draws)
         distance = jnp.minimum(nearest[None], squared_distance(candidates))

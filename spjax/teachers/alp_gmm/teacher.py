@@ -43,11 +43,27 @@ class ALPGMM(Teacher):
         "raw", static=True, help="units of contexts: their own, or their range"
     )
     max_components: int = setting(10, static=True, least=2, help="of the mixture")
-    store_capacity: int = setting(2500, static=True, least=1, unit="episodes", help="room for s_BUFFER and 500 more")
-    window_capacity: int = setting(200, static=True, least=1, unit="episodes", help="room for n_rollout")
-    random_fraction: float = setting(0.2, least=0, most=1, help="p_RAND, share of uniform contexts")
-    num_rollouts: int = setting(100, least=1, unit="episodes", help="n_rollout, between fits")
-    buffer_size: int = setting(500, unit="episodes", help="s_BUFFER, newest ones that learning progress is measured by")
+    store_capacity: int = setting(
+        2500,
+        static=True,
+        least=1,
+        unit="episodes",
+        help="room for s_BUFFER and 500 more",
+    )
+    window_capacity: int = setting(
+        200, static=True, least=1, unit="episodes", help="room for n_rollout"
+    )
+    random_fraction: float = setting(
+        0.2, least=0, most=1, help="p_RAND, share of uniform contexts"
+    )
+    num_rollouts: int = setting(
+        100, least=1, unit="episodes", help="n_rollout, between fits"
+    )
+    buffer_size: int = setting(
+        500,
+        unit="episodes",
+        help="s_BUFFER, newest ones that learning progress is measured by",
+    )
 
     def init(self, key: Array, space: ContextSpace) -> "ALPGMMState":
         """Returns an empty store and no mixture."""
@@ -62,7 +78,9 @@ class ALPGMM(Teacher):
             unit=ranges if self.distance == "scaled" else jnp.ones_like(ranges),
         )
 
-    def sample(self, state: "ALPGMMState", key: Array, space: ContextSpace) -> Float[Array, " dim"]:
+    def sample(
+        self, state: "ALPGMMState", key: Array, space: ContextSpace
+    ) -> Float[Array, " dim"]:
         """Returns a uniform context or one of the mixture, clipped to the bounds; its ALP coordinate is dropped."""
         key_choice, key_uniform, key_normal = jax.random.split(key, 3)
         choice = jax.random.uniform(key_choice, (2,))
@@ -70,7 +88,9 @@ class ALPGMM(Teacher):
         cumulative = jnp.cumsum(_chances(mixture))
         component = jnp.argmax(cumulative > choice[0] * cumulative[-1])
         mean, chol = mixture.means[component, :-1], mixture.chols[component, :-1, :-1]
-        context = space.clip(state.unit * (mean + chol @ jax.random.normal(key_normal, mean.shape)))
+        context = space.clip(
+            state.unit * (mean + chol @ jax.random.normal(key_normal, mean.shape))
+        )
         uniform = (choice[1] < self.random_fraction) | (state.fits == 0)
         return jnp.where(uniform, space.sample_uniform(key_uniform), context)
 
@@ -80,10 +100,14 @@ class ALPGMM(Teacher):
         """Returns the state with the episodes recorded in order, and with a new mixture where a fit fell due."""
         rows = jnp.flatnonzero(episodes.mask, size=episodes.mask.size)
 
-        def record(number: Array, carry: tuple[ALPGMMState, Array]) -> tuple[ALPGMMState, Array]:
+        def record(
+            number: Array, carry: tuple[ALPGMMState, Array]
+        ) -> tuple[ALPGMMState, Array]:
             state, total = carry
             row = rows[number]
-            state, progress = self._record(state, episodes.context[row], episodes.discounted_return[row])
+            state, progress = self._record(
+                state, episodes.context[row], episodes.discounted_return[row]
+            )
             return state, total + progress
 
         count = episodes.mask.sum()
@@ -92,7 +116,9 @@ class ALPGMM(Teacher):
         due = state.episodes // self.num_rollouts > before
         newest = _age(self.window_capacity, state.episodes) < self.num_rollouts
         fit = refit_where_due(key, state.fit, state.window, newest, due)
-        state = dataclasses.replace(state, fit=fit, fits=state.fits + due.astype(jnp.int32))
+        state = dataclasses.replace(
+            state, fit=fit, fits=state.fits + due.astype(jnp.int32)
+        )
         mean = total / jnp.maximum(count, 1).astype(total.dtype)
         return state, _metrics(state, Maybe.where(count > 0, mean))
 
@@ -111,7 +137,10 @@ class ALPGMM(Teacher):
             )
 
     def _record(
-        self, state: "ALPGMMState", context: Float[Array, " dim"], discounted_return: Float[Array, ""]
+        self,
+        state: "ALPGMMState",
+        context: Float[Array, " dim"],
+        discounted_return: Float[Array, ""],
     ) -> tuple["ALPGMMState", Float[Array, ""]]:
         """Returns the state after one more episode, and the episode's ALP."""
         context = context / state.unit
@@ -119,8 +148,15 @@ class ALPGMM(Teacher):
         searched = _age(self.store_capacity, state.episodes) < stored
         squared_distance = ((state.contexts - context[:, None]) ** 2).sum(0)
         nearest = jnp.argmin(jnp.where(searched, squared_distance, jnp.inf))
-        progress = jnp.where(stored > MIN_STORED, jnp.abs(discounted_return - state.returns[nearest]), 0.0)
-        slot, window_slot = state.episodes % self.store_capacity, state.episodes % self.window_capacity
+        progress = jnp.where(
+            stored > MIN_STORED,
+            jnp.abs(discounted_return - state.returns[nearest]),
+            0.0,
+        )
+        slot, window_slot = (
+            state.episodes % self.store_capacity,
+            state.episodes % self.window_capacity,
+        )
         state = dataclasses.replace(
             state,
             contexts=state.contexts.at[:, slot].set(context),
@@ -137,7 +173,9 @@ class ALPGMMState:
 
     contexts: Float[Array, "dim store"]
     returns: Float[Array, " store"]  # discounted
-    window: Float[Array, "row dim_and_progress"]  # [context, ALP] of the newest episodes
+    window: Float[
+        Array, "row dim_and_progress"
+    ]  # [context, ALP] of the newest episodes
     episodes: Int[Array, ""]  # seen so far
     fit: Fit  # of the mixture over [context, ALP]
     fits: Int[Array, ""]  # made so far; without any, all tasks are uniform
@@ -150,7 +188,9 @@ class ALPGMMMetrics:
 
     mean_alp: Maybe  # of the episodes recorded in it, discounted return
     fits: Int[Array, ""]  # so far
-    em_iterations: Int[Array, ""]  # of this iteration's fit, in the model that was kept; 0 where none was due
+    em_iterations: Int[
+        Array, ""
+    ]  # of this iteration's fit, in the model that was kept; 0 where none was due
     components: Int[Array, ""]  # of the current mixture; 0 before the first fit
     # of the current mixture, from the first fit on:
     aic: Maybe  # on the vectors it was fitted to
@@ -171,7 +211,9 @@ def _metrics(state: ALPGMMState, mean_alp: Maybe) -> ALPGMMMetrics:
         aic=Maybe.where(fitted, fit.aic),
         log_likelihood=Maybe.where(fitted, fit.log_likelihood),
         largest_chance=Maybe.where(fitted, chances.max()),
-        context_mean=Maybe.where(fitted, state.unit * (chances @ fit.mixture.means[:, :-1])),
+        context_mean=Maybe.where(
+            fitted, state.unit * (chances @ fit.mixture.means[:, :-1])
+        ),
     )
 
 
@@ -182,7 +224,9 @@ def _chances(mixture: Mixture) -> Float[Array, " component"]:
     return jnp.where(progress.any(), progress, present.astype(progress.dtype))
 
 
-def _stored(episodes: Int[Array, ""], buffer_size: int | Int[Array, ""]) -> Int[Array, ""]:
+def _stored(
+    episodes: Int[Array, ""], buffer_size: int | Int[Array, ""]
+) -> Int[Array, ""]:
     """Returns how many of the newest episodes are searched: s_BUFFER of those flushed, and all inserted since."""
     flushed = INSERTIONS * (jnp.maximum(episodes - 1, 0) // INSERTIONS)
     return jnp.minimum(flushed, buffer_size) + episodes - flushed
@@ -192,4 +236,6 @@ def _age(capacity: int, episodes: Int[Array, ""]) -> Int[Array, " place"]:
     """Returns for each place of a ring how many episodes were written after its own; `capacity` where it has none."""
     places = jnp.arange(capacity)
     age = (episodes - 1) % capacity - places
-    return jnp.where(places < episodes, jnp.where(age < 0, age + capacity, age), capacity)
+    return jnp.where(
+        places < episodes, jnp.where(age < 0, age + capacity, age), capacity
+    )

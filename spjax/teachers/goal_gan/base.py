@@ -11,9 +11,16 @@ from spjax.episodes import Maybe
 from spjax.settings import setting
 from spjax.teachers.base import Teacher
 from spjax.teachers.goal_gan.gan import GAN, GANState, Losses
-from spjax.teachers.goal_gan.goal_sets import Labelled, Successes, add_labelled, add_successes
+from spjax.teachers.goal_gan.goal_sets import (
+    Labelled,
+    Successes,
+    add_labelled,
+    add_successes,
+)
 
-SUCCESS_DISTANCE = 0.01  # of the diagonal of the bounds, between entries of the success buffer
+SUCCESS_DISTANCE = (
+    0.01  # of the diagonal of the bounds, between entries of the success buffer
+)
 
 
 @struct.dataclass
@@ -30,23 +37,41 @@ class Found:
 class GANTeacher(Teacher):
     """Settings of both forms of the curriculum."""
 
-    generator_hidden: tuple[int, ...] = setting((256, 256), static=True, least=1, help="widths of the generator")
+    generator_hidden: tuple[int, ...] = setting(
+        (256, 256), static=True, least=1, help="widths of the generator"
+    )
     discriminator_hidden: tuple[int, ...] = setting(
         (128, 128), static=True, least=1, help="widths of the discriminator"
     )
-    label_capacity: int = setting(2048, static=True, least=1, unit="contexts", help="labelled ones kept for trainings")
-    success_capacity: int = setting(4096, static=True, least=1, unit="contexts", help="in the success buffer")
+    label_capacity: int = setting(
+        2048,
+        static=True,
+        least=1,
+        unit="contexts",
+        help="labelled ones kept for trainings",
+    )
+    success_capacity: int = setting(
+        4096, static=True, least=1, unit="contexts", help="in the success buffer"
+    )
     noise: float = setting(
-        0.1, least=0, help="delta_NOISE, added to contexts; standard deviation as a share of the bounds' width"
+        0.1,
+        least=0,
+        help="delta_NOISE, added to contexts; standard deviation as a share of the bounds' width",
     )
     learning_rate: float = setting(1e-3, least=0, help="of both networks")
-    train_iterations: int = setting(250, least=0, unit="steps", help="of each network in a training")
-    pretrain_iterations: int = setting(500, least=0, unit="steps", help="of each network before the first episode")
+    train_iterations: int = setting(
+        250, least=0, unit="steps", help="of each network in a training"
+    )
+    pretrain_iterations: int = setting(
+        500, least=0, unit="steps", help="of each network before the first episode"
+    )
 
     def _gan(self, space: ContextSpace) -> GAN:
         return GAN(space.size, self.generator_hidden, self.discriminator_hidden)
 
-    def _propose(self, networks: GANState, key: Array, space: ContextSpace, count: int) -> Float[Array, "count dim"]:
+    def _propose(
+        self, networks: GANState, key: Array, space: ContextSpace, count: int
+    ) -> Float[Array, "count dim"]:
         """Returns what the generator makes of independent noise, context units, not clipped."""
         latent = jax.random.normal(key, (count, space.size))
         return unscale(space, self._gan(space).generate(networks.generator, latent))
@@ -59,12 +84,18 @@ class GANTeacher(Teacher):
         return space.clip(contexts + noise * jax.random.normal(key, contexts.shape))
 
     def _pretrain(
-        self, networks: GANState, key: Array, space: ContextSpace, contexts: Float[Array, "row dim"]
+        self,
+        networks: GANState,
+        key: Array,
+        space: ContextSpace,
+        contexts: Float[Array, "row dim"],
     ) -> GANState:
         """Returns the networks after a training on contexts inside the bounds that all have label 1."""
         count = contexts.shape[0]
         data = (scale(space, contexts), jnp.ones(count), 0, count)
-        return self._gan(space).train(networks, key, *data, self.pretrain_iterations, self.learning_rate)[0]
+        return self._gan(space).train(
+            networks, key, *data, self.pretrain_iterations, self.learning_rate
+        )[0]
 
 
 @struct.dataclass
@@ -90,7 +121,9 @@ class Sets:
     dropped_labels: Int[Array, ""]
     dropped_successes: Int[Array, ""]
 
-    def metrics(self, found: Found, trainings: Int[Array, ""], losses: Losses) -> GoalGANMetrics:
+    def metrics(
+        self, found: Found, trainings: Int[Array, ""], losses: Losses
+    ) -> GoalGANMetrics:
         """Returns the metrics of the iteration that found these contexts and trained that often."""
         return GoalGANMetrics(
             labelled=found.mask.sum(),
@@ -104,21 +137,31 @@ class Sets:
         )
 
 
-def remember(labelled: Labelled, successes: Successes, space: ContextSpace, found: Found) -> Sets:
+def remember(
+    labelled: Labelled, successes: Successes, space: ContextSpace, found: Found
+) -> Sets:
     """Returns both memories with the contexts found in this iteration added in order."""
-    labelled, dropped_labels = add_labelled(labelled, found.mask, scale(space, found.context), found.label)
+    labelled, dropped_labels = add_labelled(
+        labelled, found.mask, scale(space, found.context), found.label
+    )
     distance = SUCCESS_DISTANCE * jnp.linalg.norm(width(space))
-    successes, dropped = add_successes(successes, found.mask & found.mastered, found.context, distance)
+    successes, dropped = add_successes(
+        successes, found.mask & found.mastered, found.context, distance
+    )
     return Sets(labelled, successes, dropped_labels, dropped)
 
 
-def scale(space: ContextSpace, context: Float[Array, "*batch dim"]) -> Float[Array, "*batch dim"]:
+def scale(
+    space: ContextSpace, context: Float[Array, "*batch dim"]
+) -> Float[Array, "*batch dim"]:
     """Returns contexts in the units of the GAN: the bounds become -0.5 and 0.5."""
     centre = lax.broadcast_to_rank(_centre(space), context.ndim)
     return (context - centre) / lax.broadcast_to_rank(width(space), context.ndim)
 
 
-def unscale(space: ContextSpace, scaled: Float[Array, "*batch dim"]) -> Float[Array, "*batch dim"]:
+def unscale(
+    space: ContextSpace, scaled: Float[Array, "*batch dim"]
+) -> Float[Array, "*batch dim"]:
     """Returns contexts in their own units; inverse of `scale`."""
     centre = lax.broadcast_to_rank(_centre(space), scaled.ndim)
     return centre + scaled * lax.broadcast_to_rank(width(space), scaled.ndim)

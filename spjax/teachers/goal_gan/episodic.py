@@ -47,15 +47,23 @@ class EpisodicGoalGAN(GANTeacher):
 
     collects = ("rollouts",)
 
-    history: int = setting(10, static=True, least=1, unit="iterations", help="whose labels a training sees")
-    train_every: int = setting(5, least=1, unit="iterations", help="n_ROLLOUT, between trainings")
+    history: int = setting(
+        10, static=True, least=1, unit="iterations", help="whose labels a training sees"
+    )
+    train_every: int = setting(
+        5, least=1, unit="iterations", help="n_ROLLOUT, between trainings"
+    )
 
     def init(self, key: Array, space: ContextSpace) -> "EpisodicGoalGANState":
         """Returns a GAN that proposes uniform contexts, and empty buffers."""
         key_networks, key_contexts, key_training = jax.random.split(key, 3)
-        uniform = jax.vmap(space.sample_uniform)(jax.random.split(key_contexts, PRETRAIN_CONTEXTS))
+        uniform = jax.vmap(space.sample_uniform)(
+            jax.random.split(key_contexts, PRETRAIN_CONTEXTS)
+        )
         return EpisodicGoalGANState(
-            networks=self._pretrain(self._gan(space).init(key_networks), key_training, space, uniform),
+            networks=self._pretrain(
+                self._gan(space).init(key_networks), key_training, space, uniform
+            ),
             labelled=Labelled.empty(self.label_capacity, space.size),
             collected=jnp.zeros(self.history, jnp.int32),
             successes=Successes.empty(self.success_capacity, space.size),
@@ -63,10 +71,14 @@ class EpisodicGoalGAN(GANTeacher):
             space=space,
         )
 
-    def sample(self, state: "EpisodicGoalGANState", key: Array, space: ContextSpace) -> Float[Array, " dim"]:
+    def sample(
+        self, state: "EpisodicGoalGANState", key: Array, space: ContextSpace
+    ) -> Float[Array, " dim"]:
         """Returns one proposed context, inside the bounds."""
         key_proposal, key_noise = jax.random.split(key)
-        return self._blur(key_noise, space, self._propose(state.networks, key_proposal, space, 1)[0])
+        return self._blur(
+            key_noise, space, self._propose(state.networks, key_proposal, space, 1)[0]
+        )
 
     def batch(
         self, state: "EpisodicGoalGANState", key: Array, space: ContextSpace, count: int
@@ -78,24 +90,48 @@ class EpisodicGoalGAN(GANTeacher):
         """
         key_proposals, key_noise, key_replay = jax.random.split(key, 3)
         replayed, proposed, more = composition(count)
-        proposals = self._blur(key_noise, space, self._propose(state.networks, key_proposals, space, proposed))
-        attempts = np.concatenate([np.arange(proposed), np.arange(proposed), np.arange(more), np.arange(more)])
+        proposals = self._blur(
+            key_noise,
+            space,
+            self._propose(state.networks, key_proposals, space, proposed),
+        )
+        attempts = np.concatenate(
+            [np.arange(proposed), np.arange(proposed), np.arange(more), np.arange(more)]
+        )
         attempts = attempts[: count - replayed]
-        tickets = jnp.concatenate([jnp.full(replayed, NO_CONTEXT), jnp.asarray(attempts)])
-        contexts = jnp.concatenate([self._replay(state.successes, key_replay, space, replayed), proposals[attempts]])
+        tickets = jnp.concatenate(
+            [jnp.full(replayed, NO_CONTEXT), jnp.asarray(attempts)]
+        )
+        contexts = jnp.concatenate(
+            [
+                self._replay(state.successes, key_replay, space, replayed),
+                proposals[attempts],
+            ]
+        )
         return contexts, tickets.astype(jnp.int32)
 
     def update(
-        self, state: "EpisodicGoalGANState", key: Array, episodes: Episodes, value: Value
+        self,
+        state: "EpisodicGoalGANState",
+        key: Array,
+        episodes: Episodes,
+        value: Value,
     ) -> tuple["EpisodicGoalGANState", GoalGANMetrics]:
         """Returns the state with the new labels and successes, after a training if one was due."""
         found = _found(episodes)
         place = state.iteration % self.history
-        before = dataclasses.replace(state.labelled, used=jnp.maximum(state.labelled.used, state.collected[place]))
+        before = dataclasses.replace(
+            state.labelled,
+            used=jnp.maximum(state.labelled.used, state.collected[place]),
+        )
         sets = remember(before, state.successes, state.space, found)
         iteration = state.iteration + 1
-        useful = (iteration % self.train_every == 0) & sets.labelled.any_positive(sets.labelled.waiting)
-        networks, losses = self._train(state, key, sets.labelled, jnp.where(useful, self.train_iterations, 0))
+        useful = (iteration % self.train_every == 0) & sets.labelled.any_positive(
+            sets.labelled.waiting
+        )
+        networks, losses = self._train(
+            state, key, sets.labelled, jnp.where(useful, self.train_iterations, 0)
+        )
         state = EpisodicGoalGANState(
             networks=networks,
             labelled=sets.labelled,
@@ -115,18 +151,26 @@ class EpisodicGoalGAN(GANTeacher):
                 f"iterations with {count} rollouts, got {self.label_capacity}"
             )
 
-    def _replay(self, successes: Successes, key: Array, space: ContextSpace, count: int) -> Float[Array, "count dim"]:
+    def _replay(
+        self, successes: Successes, key: Array, space: ContextSpace, count: int
+    ) -> Float[Array, "count dim"]:
         """Returns contexts of the success buffer with noise, and uniform ones in place of those that it lacks."""
         key_row, key_noise, key_uniform = jax.random.split(key, 3)
         number = jnp.arange(count)
-        drawn = jax.random.randint(key_row, (count,), 0, jnp.maximum(successes.count, 1))
+        drawn = jax.random.randint(
+            key_row, (count,), 0, jnp.maximum(successes.count, 1)
+        )
         row = jnp.where(successes.count < count, number, drawn)
         replayed = self._blur(key_noise, space, successes.context[row])
         uniform = jax.vmap(space.sample_uniform)(jax.random.split(key_uniform, count))
         return jnp.where((number < successes.count)[:, None], replayed, uniform)
 
     def _train(
-        self, state: "EpisodicGoalGANState", key: Array, labelled: Labelled, iterations: Int[Array, ""]
+        self,
+        state: "EpisodicGoalGANState",
+        key: Array,
+        labelled: Labelled,
+        iterations: Int[Array, ""],
     ) -> tuple[GANState, Losses]:
         """Returns the networks after so many steps on all labels kept; nothing is computed for none."""
         return self._gan(state.space).train(
@@ -162,7 +206,9 @@ def composition(count: int) -> tuple[int, int, int]:
         ValueError: fewer than 3 rollouts, in which no proposed context can be played twice.
     """
     if count < 3:
-        raise ValueError(f"EpisodicGoalGAN needs at least 3 rollouts an iteration, got {count}")
+        raise ValueError(
+            f"EpisodicGoalGAN needs at least 3 rollouts an iteration, got {count}"
+        )
     replayed = int(REPLAYED * count)
     proposed = int(PROPOSED * (count - replayed))
     return replayed, proposed, math.ceil((count - replayed - 2 * proposed) / 2)
@@ -171,16 +217,24 @@ def composition(count: int) -> tuple[int, int, int]:
 def _found(episodes: Episodes) -> Found:
     """Returns the proposed contexts that were played, in the order of their tickets."""
     rows = episodes.mask.size
-    number = jnp.where(episodes.mask & (episodes.ticket != NO_CONTEXT), episodes.ticket, rows)  # past the end: dropped
+    number = jnp.where(
+        episodes.mask & (episodes.ticket != NO_CONTEXT), episodes.ticket, rows
+    )  # past the end: dropped
 
     def count(which: Array) -> Int[Array, " row"]:
-        return jnp.zeros(rows, jnp.int32).at[number].add(which.astype(jnp.int32), mode="drop")
+        return (
+            jnp.zeros(rows, jnp.int32)
+            .at[number]
+            .add(which.astype(jnp.int32), mode="drop")
+        )
 
     rollouts = count(jnp.ones(rows))
     rate = count(episodes.success) / jnp.maximum(rollouts, 1)
     return Found(
         mask=rollouts > 0,
-        context=jnp.zeros_like(episodes.context).at[number].set(episodes.context, mode="drop"),
+        context=jnp.zeros_like(episodes.context)
+        .at[number]
+        .set(episodes.context, mode="drop"),
         label=((rate > 0.1) & (rate < 0.9)).astype(float),
         mastered=rate == 1,
     )

@@ -57,7 +57,10 @@ class Layers(nn.Module):
     def __call__(self, x: Array) -> Array:
         """Returns the outputs [..., outputs] for inputs [..., features]."""
         for width in self.hidden:
-            x = nn.leaky_relu(nn.Dense(width, kernel_init=nn.initializers.glorot_uniform())(x), self.slope)
+            x = nn.leaky_relu(
+                nn.Dense(width, kernel_init=nn.initializers.glorot_uniform())(x),
+                self.slope,
+            )
         return nn.Dense(self.outputs, kernel_init=nn.initializers.glorot_uniform())(x)
 
 
@@ -73,7 +76,9 @@ class GAN:
         """Returns untrained networks."""
         key_generator, key_discriminator = jax.random.split(key)
         generator = self._generator.init(key_generator, jnp.zeros(self.size))
-        discriminator = self._discriminator.init(key_discriminator, jnp.zeros(self.size))
+        discriminator = self._discriminator.init(
+            key_discriminator, jnp.zeros(self.size)
+        )
         return GANState(
             generator=generator,
             discriminator=discriminator,
@@ -81,12 +86,16 @@ class GAN:
             discriminator_rms=RMS_PROP.init(discriminator),
         )
 
-    def generate(self, generator: Params, noise: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
+    def generate(
+        self, generator: Params, noise: Float[Array, "*batch size"]
+    ) -> Float[Array, "*batch size"]:
         """Returns scaled contexts in (-1, 1); the bounds of the context space are -0.5 and 0.5."""
         output: PyTree = self._generator.apply(generator, noise)
         return jnp.tanh(output)
 
-    def score(self, discriminator: Params, contexts: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
+    def score(
+        self, discriminator: Params, contexts: Float[Array, "*batch size"]
+    ) -> Float[Array, "*batch"]:
         """Returns the discriminator's opinion: towards 1 for contexts of label 1, towards -1 for all others."""
         output: PyTree = self._discriminator.apply(discriminator, contexts)
         return output[..., 0]
@@ -106,7 +115,9 @@ class GAN:
         weights = jnp.concatenate([mask, fake == 0]).astype(scores.dtype)
         return (weights * (targets - scores) ** 2).sum() / weights.sum()
 
-    def generator_loss(self, discriminator: Params, generated: Float[Array, "fake size"]) -> Float[Array, ""]:
+    def generator_loss(
+        self, discriminator: Params, generated: Float[Array, "fake size"]
+    ) -> Float[Array, ""]:
         """Returns the mean of (D(x) - 1)^2 over generated contexts."""
         return ((self.score(discriminator, generated) - 1) ** 2).mean()
 
@@ -140,9 +151,13 @@ class GAN:
             the networks and their last losses.
         """
 
-        def train_step(number: Array, carry: tuple[GANState, Losses]) -> tuple[GANState, Losses]:
+        def train_step(
+            number: Array, carry: tuple[GANState, Losses]
+        ) -> tuple[GANState, Losses]:
             row = (first + batch_rows(number, count)) % labels.size
-            noise = jax.random.normal(jax.random.fold_in(key, number), (BATCH, self.size))
+            noise = jax.random.normal(
+                jax.random.fold_in(key, number), (BATCH, self.size)
+            )
             real = (contexts[row], labels[row], jnp.arange(BATCH) < count)
             return self._train_step(carry[0], noise, real, learning_rate)
 
@@ -156,7 +171,9 @@ class GAN:
         learning_rate: float | Float[Array, ""],
     ) -> tuple[GANState, Losses]:
         """Returns the networks one step of each later; the generator runs once for both losses."""
-        generated, pull_back = jax.vjp(lambda generator: self.generate(generator, noise), state.generator)
+        generated, pull_back = jax.vjp(
+            lambda generator: self.generate(generator, noise), state.generator
+        )
         discriminator_loss = jax.value_and_grad(self.discriminator_loss)
         loss, gradient = discriminator_loss(state.discriminator, *real, generated)
         discriminator, discriminator_rms = _descend(
@@ -164,7 +181,9 @@ class GAN:
         )
         generator_loss = jax.value_and_grad(self.generator_loss, argnums=1)
         loss_of_generator, gradient = generator_loss(discriminator, generated)
-        generator, generator_rms = _descend(state.generator, pull_back(gradient)[0], state.generator_rms, learning_rate)
+        generator, generator_rms = _descend(
+            state.generator, pull_back(gradient)[0], state.generator_rms, learning_rate
+        )
         state = GANState(generator, discriminator, generator_rms, discriminator_rms)
         return state, Losses(loss, loss_of_generator)
 
@@ -177,7 +196,9 @@ class GAN:
         return Layers(self.discriminator_hidden, 1, 0.1)
 
 
-def batch_rows(number: int | Int[Array, ""], count: int | Int[Array, ""]) -> Int[Array, " batch"]:
+def batch_rows(
+    number: int | Int[Array, ""], count: int | Int[Array, ""]
+) -> Int[Array, " batch"]:
     """Returns which of `count` contexts batch `number` holds.
 
     Batches of 64 run through the contexts in order and start over at the end. Where there are at most 64, every batch has
@@ -188,8 +209,13 @@ def batch_rows(number: int | Int[Array, ""], count: int | Int[Array, ""]) -> Int
 
 
 def _descend(
-    params: Params, gradient: Params, rms: optax.ScaleByRmsState, learning_rate: float | Float[Array, ""]
+    params: Params,
+    gradient: Params,
+    rms: optax.ScaleByRmsState,
+    learning_rate: float | Float[Array, ""],
 ) -> tuple[Params, optax.ScaleByRmsState]:
     """Returns the parameters one RMSProp step later."""
     step, rms = RMS_PROP.update(gradient, rms)
-    return jax.tree.map(lambda value, change: value - learning_rate * change, params, step), rms
+    return jax.tree.map(
+        lambda value, change: value - learning_rate * change, params, step
+    ), rms

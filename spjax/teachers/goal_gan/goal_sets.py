@@ -19,7 +19,12 @@ class Labelled:
     def empty(cls, capacity: int, dim: int) -> "Labelled":
         """Returns a ring without contexts."""
         zero = jnp.zeros((), jnp.int32)
-        return cls(context=jnp.zeros((capacity, dim)), label=jnp.zeros(capacity), collected=zero, used=zero)
+        return cls(
+            context=jnp.zeros((capacity, dim)),
+            label=jnp.zeros(capacity),
+            collected=zero,
+            used=zero,
+        )
 
     @property
     def waiting(self) -> Int[Array, ""]:
@@ -46,13 +51,18 @@ class Successes:
 
 
 def add_labelled(
-    labelled: Labelled, mask: Bool[Array, " row"], contexts: Float[Array, "row dim"], labels: Float[Array, " row"]
+    labelled: Labelled,
+    mask: Bool[Array, " row"],
+    contexts: Float[Array, "row dim"],
+    labels: Float[Array, " row"],
 ) -> tuple[Labelled, Int[Array, ""]]:
     """Returns the ring with the masked rows added in order, and how many unused contexts were overwritten or left out."""
     capacity = labelled.label.size
     collected = labelled.collected + mask.sum()
     number = labelled.collected + jnp.cumsum(mask) - 1
-    row = jnp.where(mask & (number >= collected - capacity), number % capacity, capacity)  # past the end: dropped
+    row = jnp.where(
+        mask & (number >= collected - capacity), number % capacity, capacity
+    )  # past the end: dropped
     dropped = jnp.maximum(collected - labelled.used - capacity, 0)
     labelled = Labelled(
         context=labelled.context.at[row].set(contexts, mode="drop"),
@@ -64,23 +74,32 @@ def add_labelled(
 
 
 def add_successes(
-    successes: Successes, mask: Bool[Array, " row"], contexts: Float[Array, "row dim"], distance: Float[Array, ""]
+    successes: Successes,
+    mask: Bool[Array, " row"],
+    contexts: Float[Array, "row dim"],
+    distance: Float[Array, ""],
 ) -> tuple[Successes, Int[Array, ""]]:
     """Returns the buffer with each masked row added that is farther than `distance` from all entries, and how many found no room.
 
     The rows are taken in order, so they keep their distance from each other too. Costs one pass over the buffer for each of them.
     """
     capacity = successes.context.shape[0]
-    rows = jnp.flatnonzero(mask, size=mask.size, fill_value=0)  # the masked ones, at the front
+    rows = jnp.flatnonzero(
+        mask, size=mask.size, fill_value=0
+    )  # the masked ones, at the front
 
     def add(number: Array, carry: tuple[Successes, Array]) -> tuple[Successes, Array]:
         successes, dropped = carry
         context = contexts[rows[number]]
         squared = ((successes.context - context[None]) ** 2).sum(-1)
-        new = ((squared > distance**2) | (jnp.arange(capacity) >= successes.count)).all()
+        new = (
+            (squared > distance**2) | (jnp.arange(capacity) >= successes.count)
+        ).all()
         fits = successes.count < capacity
         added = Successes(
-            context=successes.context.at[jnp.where(new, successes.count, capacity)].set(context, mode="drop"),
+            context=successes.context.at[jnp.where(new, successes.count, capacity)].set(
+                context, mode="drop"
+            ),
             count=successes.count + (new & fits).astype(jnp.int32),
         )
         return added, dropped + (new & ~fits).astype(jnp.int32)

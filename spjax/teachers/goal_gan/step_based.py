@@ -60,19 +60,30 @@ class GoalGAN(GANTeacher):
     collects = ("slots",)
 
     start: Literal["initial", "target"] = setting(
-        "initial", static=True, help="initial: pre-trained on the initial distribution; target: not pre-trained"
+        "initial",
+        static=True,
+        help="initial: pre-trained on the initial distribution; target: not pre-trained",
     )
-    num_rollouts: int = setting(50, least=1, unit="contexts", help="n_ROLLOUT, labelled ones in each training")
+    num_rollouts: int = setting(
+        50, least=1, unit="contexts", help="n_ROLLOUT, labelled ones in each training"
+    )
     success_fraction: float = setting(
-        0.2, least=0, most=1, help="p_SUCCESS, chance of a context from the success buffer"
+        0.2,
+        least=0,
+        most=1,
+        help="p_SUCCESS, chance of a context from the success buffer",
     )
 
     def init(self, key: Array, space: ContextSpace) -> "GoalGANState":
         """Returns a GAN that proposes contexts of the initial distribution where there is one, and empty buffers."""
-        key_networks, key_contexts, key_training, key_proposals = jax.random.split(key, 4)
+        key_networks, key_contexts, key_training, key_proposals = jax.random.split(
+            key, 4
+        )
         networks = self._gan(space).init(key_networks)
         if self.start == "initial":
-            contexts = self.starts_at.sample_many(key_contexts, space, PRETRAIN_CONTEXTS)
+            contexts = self.starts_at.sample_many(
+                key_contexts, space, PRETRAIN_CONTEXTS
+            )
             networks = self._pretrain(networks, key_training, space, contexts)
         return GoalGANState(
             networks=networks,
@@ -82,14 +93,18 @@ class GoalGAN(GANTeacher):
             space=space,
         )
 
-    def sample(self, state: "GoalGANState", key: Array, space: ContextSpace) -> Float[Array, " dim"]:
+    def sample(
+        self, state: "GoalGANState", key: Array, space: ContextSpace
+    ) -> Float[Array, " dim"]:
         """Returns one context inside the bounds, new, never a second attempt."""
         return self._draw(state, key, space)[0]
 
     def ticket(self, space: ContextSpace) -> GoalGANTicket:
         """Returns the ticket of a slot that has not run yet."""
         zero = jnp.zeros((), jnp.int32)
-        return GoalGANTicket(source=zero + Source.BLANK, attempt=zero, first_success=jnp.asarray(False))
+        return GoalGANTicket(
+            source=zero + Source.BLANK, attempt=zero, first_success=jnp.asarray(False)
+        )
 
     def assign(
         self, state: "GoalGANState", key: Array, space: ContextSpace, last: Attempt
@@ -110,7 +125,9 @@ class GoalGAN(GANTeacher):
         """Returns the state with the new labels and successes, after as many trainings as the labels suffice for."""
         key_training, key_proposals = jax.random.split(key)
         ticket = episodes.ticket
-        twice = episodes.mask & (ticket.source == Source.GENERATOR) & (ticket.attempt == 2)
+        twice = (
+            episodes.mask & (ticket.source == Source.GENERATOR) & (ticket.attempt == 2)
+        )
         found = Found(
             mask=twice,
             context=episodes.context,
@@ -118,7 +135,9 @@ class GoalGAN(GANTeacher):
             mastered=ticket.first_success & episodes.success,
         )
         sets = remember(state.labelled, state.successes, state.space, found)
-        networks, labelled, trainings, losses = self._train(state, key_training, sets.labelled)
+        networks, labelled, trainings, losses = self._train(
+            state, key_training, sets.labelled
+        )
         proposals = self._propose(networks, key_proposals, state.space, PROPOSALS)
         state = GoalGANState(networks, proposals, labelled, sets.successes, state.space)
         return state, sets.metrics(found, trainings, losses)
@@ -137,10 +156,20 @@ class GoalGAN(GANTeacher):
         """Returns one new context and its source."""
         key_source, key_row, key_noise = jax.random.split(key, 3)
         successes = state.successes
-        replay = (successes.count > 0) & (jax.random.uniform(key_source) < self.success_fraction)
-        row = jax.random.randint(key_row, (), 0, jnp.where(replay, successes.count, PROPOSALS))
-        context = self._blur(key_noise, space, jnp.where(replay, successes.context[row], state.proposals[row]))
-        return context, jnp.where(replay, Source.SUCCESSES, Source.GENERATOR).astype(jnp.int32)
+        replay = (successes.count > 0) & (
+            jax.random.uniform(key_source) < self.success_fraction
+        )
+        row = jax.random.randint(
+            key_row, (), 0, jnp.where(replay, successes.count, PROPOSALS)
+        )
+        context = self._blur(
+            key_noise,
+            space,
+            jnp.where(replay, successes.context[row], state.proposals[row]),
+        )
+        return context, jnp.where(replay, Source.SUCCESSES, Source.GENERATOR).astype(
+            jnp.int32
+        )
 
     def _train(
         self, state: "GoalGANState", key: Array, labelled: Labelled
@@ -151,9 +180,13 @@ class GoalGAN(GANTeacher):
         def due(carry: tuple[GANState, Labelled, Array, Losses]) -> Bool[Array, ""]:
             return carry[1].waiting >= self.num_rollouts
 
-        def training(carry: tuple[GANState, Labelled, Array, Losses]) -> tuple[GANState, Labelled, Array, Losses]:
+        def training(
+            carry: tuple[GANState, Labelled, Array, Losses],
+        ) -> tuple[GANState, Labelled, Array, Losses]:
             networks, labelled, trainings, losses = carry
-            useful = due(carry) & labelled.any_positive(self.num_rollouts)  # a batch runs idle lanes too
+            useful = due(carry) & labelled.any_positive(
+                self.num_rollouts
+            )  # a batch runs idle lanes too
             networks, new = gan.train(
                 networks,
                 jax.random.fold_in(key, labelled.used),
@@ -165,7 +198,9 @@ class GoalGAN(GANTeacher):
                 learning_rate=self.learning_rate,
             )
             losses = jax.tree.map(lambda a, b: jnp.where(useful, a, b), new, losses)
-            labelled = dataclasses.replace(labelled, used=labelled.used + self.num_rollouts)
+            labelled = dataclasses.replace(
+                labelled, used=labelled.used + self.num_rollouts
+            )
             return networks, labelled, trainings + useful.astype(jnp.int32), losses
 
         start = (state.networks, labelled, jnp.zeros((), jnp.int32), Losses.none())

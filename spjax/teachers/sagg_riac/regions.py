@@ -53,7 +53,9 @@ class Regions:
     @classmethod
     def whole(cls, capacity: int, dim: int) -> "Regions":
         """Returns one region, with room for `capacity`."""
-        unbounded = jnp.full((dim, capacity), jnp.finfo(jnp.float32).max)  # finite, as all of a run's state must be
+        unbounded = jnp.full(
+            (dim, capacity), jnp.finfo(jnp.float32).max
+        )  # finite, as all of a run's state must be
         return cls(
             lower=unbounded.at[:, 0].multiply(-1),
             upper=unbounded,
@@ -87,7 +89,9 @@ class Summary:
     """What is known of each region."""
 
     interest: Float[Array, " region"]  # reward units; 0 of regions that are not
-    lowest: Float[Array, "dim region"]  # context of least competence, the first of equals; meaningless without samples
+    lowest: Float[
+        Array, "dim region"
+    ]  # context of least competence, the first of equals; meaningless without samples
 
 
 def add(
@@ -102,19 +106,32 @@ def add(
     arriving = mask.sum(dtype=jnp.int32)
     excess = jnp.maximum(samples.count + arriving - capacity, 0)
     samples, regions = jax.lax.fori_loop(
-        0, jnp.minimum(excess, 1), lambda _, both: _forget(both[0], both[1], excess), (samples, regions)
+        0,
+        jnp.minimum(excess, 1),
+        lambda _, both: _forget(both[0], both[1], excess),
+        (samples, regions),
     )
     mask &= jnp.cumsum(mask) > arriving - capacity
     rows = jnp.flatnonzero(mask, size=mask.size)
 
-    def place_row(number: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def place_row(
+        number: Array, carry: tuple[Array, Array, Array]
+    ) -> tuple[Array, Array, Array]:
         region, rank, size = carry
         home = regions.find(contexts[rows[number]])
-        return region.at[rows[number]].set(home), rank.at[rows[number]].set(size[home]), size.at[home].add(1)
+        return (
+            region.at[rows[number]].set(home),
+            rank.at[rows[number]].set(size[home]),
+            size.at[home].add(1),
+        )
 
     blank = jnp.zeros(mask.size, jnp.int32)
-    region, rank, size = jax.lax.fori_loop(0, mask.sum(), place_row, (blank, blank, regions.size))
-    place = jnp.where(mask, samples.count + jnp.cumsum(mask) - 1, capacity)  # past the end: dropped
+    region, rank, size = jax.lax.fori_loop(
+        0, mask.sum(), place_row, (blank, blank, regions.size)
+    )
+    place = jnp.where(
+        mask, samples.count + jnp.cumsum(mask) - 1, capacity
+    )  # past the end: dropped
     added = Samples(
         context=samples.context.at[:, place].set(contexts.T, mode="drop"),
         competence=samples.competence.at[place].set(competences, mode="drop"),
@@ -158,18 +175,30 @@ def split_where_due(
     place = jnp.arange(samples.competence.size, dtype=jnp.int32)
 
     def next_due(rank: Array, regions: Regions, after: Array) -> Int[Array, ""]:
-        due = (place > after) & (rank >= max_goals) & (regions.count < regions.size.size)
+        due = (
+            (place > after) & (rank >= max_goals) & (regions.count < regions.size.size)
+        )
         return jnp.where(due, place, place.size).min().astype(jnp.int32)
 
-    def split(carry: tuple[Array, Array, Regions, Array]) -> tuple[Array, Array, Regions, Array]:
+    def split(
+        carry: tuple[Array, Array, Regions, Array],
+    ) -> tuple[Array, Array, Regions, Array]:
         region, rank, regions, due = carry
         home = region[due]
         member = region == home
         age = rank[due] - rank  # 0 is the newest that has arrived
-        slot = jnp.where(member & (age < window), window - 1 - age, window)  # past the end also what has yet to arrive
+        slot = jnp.where(
+            member & (age < window), window - 1 - age, window
+        )  # past the end also what has yet to arrive
         seen = jnp.full(window, -1).at[slot].set(place, mode="drop")
         known = (samples.context[:, seen], samples.competence[seen], seen >= 0)
-        cut = best_cut(jax.random.fold_in(key, due), *known, *regions.box(home, space), max_history, candidates)
+        cut = best_cut(
+            jax.random.fold_in(key, due),
+            *known,
+            *regions.box(home, space),
+            max_history,
+            candidates,
+        )
         moved = member & cut.found & (samples.context[cut.dimension] > cut.threshold)
         order = jnp.cumsum(moved, dtype=jnp.int32)
         rank = jnp.where(moved, order - 1, jnp.where(member, rank - order, rank))
@@ -179,7 +208,9 @@ def split_where_due(
 
     due = next_due(samples.rank, regions, samples.count - newest - 1)
     region, rank, regions, _ = jax.lax.while_loop(
-        lambda carry: carry[-1] < place.size, split, (samples.region, samples.rank, regions, due)
+        lambda carry: carry[-1] < place.size,
+        split,
+        (samples.region, samples.rank, regions, due),
     )
     return dataclasses.replace(samples, region=region, rank=rank), regions
 
@@ -203,7 +234,9 @@ def best_cut(
     share = jax.random.uniform(key_threshold, (candidates,))
     threshold = lower[dimension] + share * (upper - lower)[dimension]
     beyond = contexts[dimension] > threshold[:, None]
-    sides = jnp.stack([mask[None] & ~beyond, mask[None] & beyond])  # [2, candidate, sample]
+    sides = jnp.stack(
+        [mask[None] & ~beyond, mask[None] & beyond]
+    )  # [2, candidate, sample]
     age = jax.lax.cumsum(sides.astype(jnp.int32), axis=2, reverse=True)
     size = age[:, :, 0]
     sign, window = _halves(age, size[:, :, None], max_history)
@@ -213,10 +246,14 @@ def best_cut(
     score = (size[0] * size[1]).astype(float) * jnp.abs(interest[0] - interest[1])
     score = jnp.where((size > 0).all(0), score, -1.0)
     best = jnp.argmax(score)
-    return Cut(dimension=dimension[best], threshold=threshold[best], found=score[best] >= 0)
+    return Cut(
+        dimension=dimension[best], threshold=threshold[best], found=score[best] >= 0
+    )
 
 
-def summarise(samples: Samples, regions: Regions, max_history: int | Int[Array, ""]) -> Summary:
+def summarise(
+    samples: Samples, regions: Regions, max_history: int | Int[Array, ""]
+) -> Summary:
     """Returns what is known of each region.
 
     Competences are taken relative to the lowest of their region: the interest of equal ones is exactly 0.
@@ -225,19 +262,29 @@ def summarise(samples: Samples, regions: Regions, max_history: int | Int[Array, 
     region, competence = samples.region, samples.competence
 
     def least(values: Array, blank: int | float) -> Array:
-        return jnp.full(capacity, blank, values.dtype).at[region].min(values, mode="drop")
+        return (
+            jnp.full(capacity, blank, values.dtype).at[region].min(values, mode="drop")
+        )
 
     lowest = least(competence, jnp.inf)[region]
-    first = least(jnp.where(competence <= lowest, place, place.size - 1), place.size - 1)
-    sign, _ = _halves(regions.size[region] - samples.rank, regions.size[region], max_history)
-    change = jnp.zeros(capacity).at[region].add(sign * (competence - lowest), mode="drop")
+    first = least(
+        jnp.where(competence <= lowest, place, place.size - 1), place.size - 1
+    )
+    sign, _ = _halves(
+        regions.size[region] - samples.rank, regions.size[region], max_history
+    )
+    change = (
+        jnp.zeros(capacity).at[region].add(sign * (competence - lowest), mode="drop")
+    )
     _, window = _halves(regions.size, regions.size, max_history)
     interest = jnp.abs(change) / jnp.maximum(window, 1).astype(change.dtype)
     return Summary(interest=interest, lowest=samples.context[:, first])
 
 
 def _halves(
-    age: Int[Array, "*batch"], size: Int[Array, "*#batch"], max_history: int | Int[Array, ""]
+    age: Int[Array, "*batch"],
+    size: Int[Array, "*#batch"],
+    max_history: int | Int[Array, ""],
 ) -> tuple[Int[Array, "*batch"], Int[Array, "*#batch"]]:
     """Returns 1 for a sample of the newer half of the window, -1 for one of the older, else 0; and the window h.
 
@@ -247,24 +294,38 @@ def _halves(
     return jnp.where(age <= window // 2, 1, jnp.where(age <= window, -1, 0)), window
 
 
-def _divide(regions: Regions, home: Int[Array, ""], cut: Cut, moved: Int[Array, ""]) -> Regions:
+def _divide(
+    regions: Regions, home: Int[Array, ""], cut: Cut, moved: Int[Array, ""]
+) -> Regions:
     """Returns the regions with one cut in two; the part beyond the threshold, with `moved` samples, is the new one."""
     nowhere = regions.size.size
-    old, new = jnp.where(cut.found, home, nowhere), jnp.where(cut.found, regions.count, nowhere)
+    old, new = (
+        jnp.where(cut.found, home, nowhere),
+        jnp.where(cut.found, regions.count, nowhere),
+    )
     lower = regions.lower.at[:, new].set(regions.lower[:, home], mode="drop")
     upper = regions.upper.at[:, new].set(regions.upper[:, home], mode="drop")
     return Regions(
         lower=lower.at[cut.dimension, new].set(cut.threshold, mode="drop"),
         upper=upper.at[cut.dimension, old].set(cut.threshold, mode="drop"),
-        size=regions.size.at[old].add(-moved, mode="drop").at[new].set(moved, mode="drop"),
+        size=regions.size.at[old]
+        .add(-moved, mode="drop")
+        .at[new]
+        .set(moved, mode="drop"),
         count=regions.count + cut.found.astype(jnp.int32),
     )
 
 
-def _forget(samples: Samples, regions: Regions, excess: Int[Array, ""]) -> tuple[Samples, Regions]:
+def _forget(
+    samples: Samples, regions: Regions, excess: Int[Array, ""]
+) -> tuple[Samples, Regions]:
     """Returns the samples and regions without the oldest `excess` samples."""
     oldest = jnp.arange(samples.competence.size) < excess
-    lost = jnp.zeros_like(regions.size).at[samples.region].add(oldest.astype(jnp.int32), mode="drop")
+    lost = (
+        jnp.zeros_like(regions.size)
+        .at[samples.region]
+        .add(oldest.astype(jnp.int32), mode="drop")
+    )
     kept = Samples(
         context=jnp.roll(samples.context, -excess, axis=1),
         competence=jnp.roll(samples.competence, -excess),

@@ -10,7 +10,14 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from benchmarks.dual_accuracy import compare, divergence, solve, unknown
-from benchmarks.dual_problems import FLOOR, KINDS, minimise_by_scipy, random_problem, recorded_problems, spread
+from benchmarks.dual_problems import (
+    FLOOR,
+    KINDS,
+    minimise_by_scipy,
+    random_problem,
+    recorded_problems,
+    spread,
+)
 from spjax.agents.episodic.dual import reward_spread, sprl_weights
 from spjax.agents.episodic.temperature import optimal_temperature
 from spjax.solvers.augmented_lagrangian import Result
@@ -45,11 +52,16 @@ def assert_agrees_with_scipy(problem):
     gradient = problem.value_and_gradient(x)[1]
     assert np.abs(gradient[count:]).max() < 1e-9
     assert (found.kl <= problem.max_kl * (1 + 1e-9)).all()
-    for slope, multiplier, temperature in zip(gradient, x[:count], found.minimiser.temperatures, strict=False):
+    for slope, multiplier, temperature in zip(
+        gradient, x[:count], found.minimiser.temperatures, strict=False
+    ):
         assert multiplier >= 0.999 * least
         at_floor = multiplier <= 1.001 * least
         assert (
-            slope > -1e-9 if at_floor else abs(slope) < 1e-9 * max(1.0, temperature / found.minimiser.temperatures[0])
+            slope > -1e-9
+            if at_floor
+            else abs(slope)
+            < 1e-9 * max(1.0, temperature / found.minimiser.temperatures[0])
         )
 
 
@@ -69,7 +81,9 @@ def test_duals_of_real_trainings_have_the_minimum_that_scipy_finds():
 def test_the_spread_is_that_of_the_reference():
     for kind in KINDS:
         rewards = problem_of(kind, 0).rewards
-        np.testing.assert_allclose(reward_spread(jnp.asarray(rewards, jnp.float32)), spread(rewards), rtol=1e-5)
+        np.testing.assert_allclose(
+            reward_spread(jnp.asarray(rewards, jnp.float32)), spread(rewards), rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize("kind", ["gate", "sparse", "million"])
@@ -79,7 +93,9 @@ def test_the_published_ridge_in_units_of_rewards_is_solved_as_well(kind):
 
 def test_scaling_rewards_and_alpha_by_a_million_leaves_the_weights_unchanged():
     plain = problem_of("gate", 1, alpha=0.5)
-    scaled = plain._replace(rewards=1e6 * plain.rewards, alpha=0.5e6, ridge=plain.ridge / 1e6)
+    scaled = plain._replace(
+        rewards=1e6 * plain.rewards, alpha=0.5e6, ridge=plain.ridge / 1e6
+    )
     shifted = plain._replace(rewards=plain.rewards - 1e4)
     for other in (scaled, shifted):
         for weights, expected in zip(weights_of(other), weights_of(plain), strict=True):
@@ -96,18 +112,26 @@ def test_equal_rewards_give_uniform_weights():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_a_reward_of_minus_1e12_weighs_nothing_and_leaves_the_others_as_if_it_were_not_there(dtype):
+def test_a_reward_of_minus_1e12_weighs_nothing_and_leaves_the_others_as_if_it_were_not_there(
+    dtype,
+):
     problem = problem_of("gate", 3, "creps", max_kl=0.4, ridge=1e-5)
     count = len(problem.rewards)
     problem.rewards[7] = -1e12
     others = np.arange(count) != 7
     # Without the sample the mean is over one less, which shifts the KL divergence by log N / (N - 1)
     budget = 0.4 - np.log(count / (count - 1))
-    without = problem._replace(rewards=problem.rewards[others], features=problem.features[others], max_kl=budget)
+    without = problem._replace(
+        rewards=problem.rewards[others],
+        features=problem.features[others],
+        max_kl=budget,
+    )
     policy = weights_of(problem, dtype)[0]
     assert policy[7] == 0.0
     tolerance = 1e-6 if dtype == "float64" else 2e-2
-    np.testing.assert_allclose(policy[others], weights_of(without, dtype)[0], rtol=tolerance)
+    np.testing.assert_allclose(
+        policy[others], weights_of(without, dtype)[0], rtol=tolerance
+    )
 
 
 @pytest.mark.parametrize("method", ["sprl", "creps"])
@@ -122,7 +146,9 @@ def test_a_buffer_of_one_sample_gives_it_all_the_weight(method):
 @pytest.mark.parametrize("method", ["sprl", "creps"])
 def test_single_precision_is_always_finite_and_within_the_bound(method):
     random = np.random.default_rng(4)
-    for case, (kind, alpha) in enumerate(itertools.product(KINDS, ALPHAS if method == "sprl" else ALPHAS[:1])):
+    for case, (kind, alpha) in enumerate(
+        itertools.product(KINDS, ALPHAS if method == "sprl" else ALPHAS[:1])
+    ):
         problem = random_problem(random, kind, method)
         problem = problem._replace(alpha=alpha * spread(problem.rewards))
         if case % 5 == 0:
@@ -163,7 +189,9 @@ def test_the_minimum_does_not_depend_on_the_start_and_a_near_one_is_faster():
     problem = problem_of("converged", 6)
     with jax.enable_x64(True):
         given = [jnp.asarray(one) for one in problem[:3]]
-        again = jax.jit(lambda start: sprl_weights(*given, alpha=0.02, max_kl=0.4, start=start))
+        again = jax.jit(
+            lambda start: sprl_weights(*given, alpha=0.02, max_kl=0.4, start=start)
+        )
         cold = jax.jit(lambda: sprl_weights(*given, alpha=0.02, max_kl=0.4))()
         warm = again(cold.minimiser)
         far = again(jax.tree.map(lambda leaf: 30 * leaf + 5, cold.minimiser))
@@ -175,11 +203,16 @@ def test_the_minimum_does_not_depend_on_the_start_and_a_near_one_is_faster():
 
 
 def test_a_batch_of_problems_has_the_solutions_of_each_and_a_bad_one_disturbs_no_other():
-    problems = [problem_of(kind, 7, alpha=0.1, max_kl=0.4) for kind in ("gate", "sparse", "converged", "gate")]
+    problems = [
+        problem_of(kind, 7, alpha=0.1, max_kl=0.4)
+        for kind in ("gate", "sparse", "converged", "gate")
+    ]
     parts = zip(*(problem[:3] for problem in problems), strict=True)
     stacked = [jnp.asarray(np.stack(part), jnp.float32) for part in parts]
     spoiled = [stacked[0].at[3, 0].set(jnp.nan), *stacked[1:]]
-    solve_batch = jax.jit(jax.vmap(lambda *one: sprl_weights(*one, alpha=0.1, max_kl=0.4)))
+    solve_batch = jax.jit(
+        jax.vmap(lambda *one: sprl_weights(*one, alpha=0.1, max_kl=0.4))
+    )
     clean, bad = solve_batch(*stacked), solve_batch(*spoiled)
     for lane in range(3):
         np.testing.assert_array_equal(clean.policy[lane], bad.policy[lane])
@@ -200,7 +233,9 @@ def test_the_temperature_is_the_one_at_which_the_weights_have_the_given_divergen
             weights /= weights.sum()
             assert divergence(weights) == pytest.approx(max_kl, rel=1e-9)
             np.testing.assert_allclose(found.mean, weights @ exponents, rtol=1e-9)
-        ties = jnp.array([0.0, 0.0, 0.0, -1.0])  # KL of the weights on the ties alone is log 4/3
+        ties = jnp.array(
+            [0.0, 0.0, 0.0, -1.0]
+        )  # KL of the weights on the ties alone is log 4/3
         assert float(search(ties, 1e-3, 1e9, 1.0, 0.3).temperature) == 1e-3
         assert float(search(exponents, 1e-3, 2e-3, 1.0, 1e-4).temperature) == 2e-3
 
@@ -208,10 +243,17 @@ def test_the_temperature_is_the_one_at_which_the_weights_have_the_given_divergen
 def test_lanes_on_two_devices_have_the_weights_of_lanes_on_one():
     """Loops whose start is a constant are refused by shard_map, which here checks what varies over devices."""
     problems = [problem_of("gate", seed, alpha=0.1, max_kl=0.4) for seed in (9, 10)]
-    stacked = [jnp.asarray(np.stack(part), jnp.float32) for part in zip(*(p[:3] for p in problems), strict=True)]
+    stacked = [
+        jnp.asarray(np.stack(part), jnp.float32)
+        for part in zip(*(p[:3] for p in problems), strict=True)
+    ]
     lanes = jax.vmap(lambda *one: sprl_weights(*one, alpha=0.1, max_kl=0.4))
     mesh = Mesh(np.asarray(jax.devices()[:2]), ("lane",))
-    sharded = jax.jit(jax.shard_map(lanes, mesh=mesh, in_specs=P("lane"), out_specs=P("lane")))(*stacked)
+    sharded = jax.jit(
+        jax.shard_map(lanes, mesh=mesh, in_specs=P("lane"), out_specs=P("lane"))
+    )(*stacked)
     for lane in range(2):
         alone = jax.jit(lanes)(*(part[lane : lane + 1] for part in stacked))
-        np.testing.assert_allclose(sharded.policy[lane], alone.policy[0], rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(
+            sharded.policy[lane], alone.policy[0], rtol=1e-4, atol=1e-7
+        )

@@ -27,7 +27,9 @@ def test_radial_basis_functions_stay_finite_far_outside_their_grid():
 
 
 def test_polynomials_list_the_monomials_by_degree():
-    np.testing.assert_array_equal(Polynomial(2)(jnp.array([[2.0, 3.0]])), [[1, 2, 3, 4, 6, 9]])
+    np.testing.assert_array_equal(
+        Polynomial(2)(jnp.array([[2.0, 3.0]])), [[1, 2, 3, 4, 6, 9]]
+    )
     np.testing.assert_array_equal(Polynomial(1)(jnp.array([[2.0, 3.0]])), [[1, 2, 3]])
     np.testing.assert_array_equal(Polynomial(0)(jnp.array([[2.0], [5.0]])), [[1], [1]])
 
@@ -35,5 +37,7 @@ def test_polynomials_list_the_monomials_by_degree():
 def test_features_that_do_not_fit_together_are_refused():
     with pytest.raises(ValueError, match="one entry per context dimension"):
         RadialBasis((0.0,), (1.0,), (3, 3), (1.0,))
-    with pytest.raises(ValueError, match=r"^agent.value_features.degree must be at least 0, got -1$"):
+    with pytest.raises(
+        ValueError, match=r"^agent.value_features.degree must be at least 0, got -1$"
+    ):
         settings.check("agent", CREPS(value_features=Polynomial(-1)))

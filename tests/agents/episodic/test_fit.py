@@ -16,18 +16,32 @@ fit_jitted = jax.jit(fit)
 
 def reference(old, features, samples, weights, eta):
     """The closed forms at one eta, and KL(old || new), from the formulas of the appendix."""
-    old_gain, old_covariance = np.asarray(old.gain, float), np.asarray(old.chol @ old.chol.T, float)
+    old_gain, old_covariance = (
+        np.asarray(old.gain, float),
+        np.asarray(old.chol @ old.chol.T, float),
+    )
     count = len(samples)
-    normal = (features * (weights + eta / count)[:, None]).T @ features + 1e-10 * np.eye(features.shape[1])
-    moment = features.T @ (weights[:, None] * samples + eta / count * (features @ old_gain.T))
+    normal = (
+        features * (weights + eta / count)[:, None]
+    ).T @ features + 1e-10 * np.eye(features.shape[1])
+    moment = features.T @ (
+        weights[:, None] * samples + eta / count * (features @ old_gain.T)
+    )
     gain = np.linalg.solve(normal, moment).T
     errors, shifts = samples - features @ gain.T, features @ (gain - old_gain).T
     scatter = (weights[:, None] * errors).T @ errors
-    covariance = (scatter + eta * (old_covariance + shifts.T @ shifts / count)) / (1 + eta)
+    covariance = (scatter + eta * (old_covariance + shifts.T @ shifts / count)) / (
+        1 + eta
+    )
     inverse = np.linalg.inv(covariance)
     quadratic = np.einsum("ni,ij,nj->n", shifts, inverse, shifts).mean()
     log_det = np.linalg.slogdet(covariance)[1] - np.linalg.slogdet(old_covariance)[1]
-    return gain, covariance, 0.5 * (np.trace(inverse @ old_covariance) - len(covariance) + log_det + quadratic)
+    return (
+        gain,
+        covariance,
+        0.5
+        * (np.trace(inverse @ old_covariance) - len(covariance) + log_det + quadratic),
+    )
 
 
 def random_parts(random, count, size, surprise=0.0, peaked=1):
@@ -35,13 +49,29 @@ def random_parts(random, count, size, surprise=0.0, peaked=1):
     contexts = random.normal(size=(count, 2)) * [2.0, 0.05] + [1.0, 0.3]
     features = np.concatenate([np.ones((count, 1)), contexts], axis=1)
     gain = random.normal(size=(size, 3))
-    chol = np.tril(0.3 * random.normal(size=(size, size)), -1) + np.diag(random.uniform(0.2, 3, size))
-    samples = features @ gain.T + random.normal(size=(count, size)) @ chol.T + surprise * random.normal(size=size)
+    chol = np.tril(0.3 * random.normal(size=(size, size)), -1) + np.diag(
+        random.uniform(0.2, 3, size)
+    )
+    samples = (
+        features @ gain.T
+        + random.normal(size=(count, size)) @ chol.T
+        + surprise * random.normal(size=size)
+    )
     policy_weights, context_weights = random.exponential(size=(2, count)) ** peaked
     gaussian = LinearGaussian(np.array([[1.0], [0.3]]), np.diag([2.0, 0.05]))
     return [
-        Part(LinearGaussian(gain, chol), features, samples, policy_weights / policy_weights.sum()),
-        Part(gaussian, np.ones((count, 1)), contexts, context_weights / context_weights.sum()),
+        Part(
+            LinearGaussian(gain, chol),
+            features,
+            samples,
+            policy_weights / policy_weights.sum(),
+        ),
+        Part(
+            gaussian,
+            np.ones((count, 1)),
+            contexts,
+            context_weights / context_weights.sum(),
+        ),
     ]
 
 
@@ -58,24 +88,38 @@ CASES = [
 
 
 @pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
-def test_the_fit_agrees_with_numpy_and_uses_the_allowed_divergence_but_never_more(dtype):
+def test_the_fit_agrees_with_numpy_and_uses_the_allowed_divergence_but_never_more(
+    dtype,
+):
     random = np.random.default_rng(0)
     active = 0
     for count, size, max_kl, surprise, peaked in CASES:
         parts = random_parts(random, count, size, surprise, peaked)
         with jax.enable_x64(dtype == jnp.float64):
-            news, record = fit_jitted(as_arrays(parts, dtype), jnp.asarray(max_kl, dtype))
+            news, record = fit_jitted(
+                as_arrays(parts, dtype), jnp.asarray(max_kl, dtype)
+            )
         total = 0.0
         for part, new, part_kl in zip(parts, news, record.parts, strict=True):
             gain, covariance, kl = reference(*part, float(record.eta))
             total += kl
-            assert float(part_kl) == pytest.approx(kl, rel=1e-6 if dtype == jnp.float64 else 2e-2, abs=1e-5)
+            assert float(part_kl) == pytest.approx(
+                kl, rel=1e-6 if dtype == jnp.float64 else 2e-2, abs=1e-5
+            )
             tolerance = 1e-9 if dtype == jnp.float64 else 2e-3
-            np.testing.assert_allclose(new.gain, gain, atol=tolerance * np.abs(gain).max())
-            np.testing.assert_allclose(new.chol @ new.chol.T, covariance, atol=tolerance * np.abs(covariance).max())
+            np.testing.assert_allclose(
+                new.gain, gain, atol=tolerance * np.abs(gain).max()
+            )
+            np.testing.assert_allclose(
+                new.chol @ new.chol.T,
+                covariance,
+                atol=tolerance * np.abs(covariance).max(),
+            )
         assert bool(record.moved)
         slack = 1e-6 if dtype == jnp.float64 else 1e-3
-        assert total <= max_kl * (1 + slack) or dtype == jnp.float32  # there `reference` has an eta that is rounded
+        assert (
+            total <= max_kl * (1 + slack) or dtype == jnp.float32
+        )  # there `reference` has an eta that is rounded
         assert float(record.kl) <= max_kl * (1 + slack)
         if float(record.eta) > 0:
             active += 1
@@ -83,7 +127,9 @@ def test_the_fit_agrees_with_numpy_and_uses_the_allowed_divergence_but_never_mor
     assert active >= len(CASES) // 2
 
 
-def test_without_need_for_regularisation_the_fit_is_the_weighted_maximum_likelihood(key):
+def test_without_need_for_regularisation_the_fit_is_the_weighted_maximum_likelihood(
+    key,
+):
     parts = random_parts(np.random.default_rng(1), 400, 3)
     news, record = fit_jitted(as_arrays(parts, jnp.float32), jnp.float32(0.5))
     assert float(record.eta) == 0.0
@@ -109,12 +155,17 @@ def test_weights_on_fewer_samples_than_dimensions_still_give_a_positive_definite
     news, record = fit_jitted(as_arrays(parts, jnp.float32), jnp.float32(0.35))
     assert float(record.eta) > 0
     assert float(record.kl) <= 0.35 * (1 + 1e-3)
-    assert np.linalg.eigvalsh(np.asarray(news[0].chol @ news[0].chol.T, float)).min() > 0
+    assert (
+        np.linalg.eigvalsh(np.asarray(news[0].chol @ news[0].chol.T, float)).min() > 0
+    )
 
 
 def test_a_bound_of_zero_or_data_that_are_not_finite_keep_the_old_distributions():
     parts = as_arrays(random_parts(np.random.default_rng(4), 300, 3), jnp.float32)
-    spoiled = [parts[0]._replace(samples=parts[0].samples.at[5, 1].set(jnp.nan)), parts[1]]
+    spoiled = [
+        parts[0]._replace(samples=parts[0].samples.at[5, 1].set(jnp.nan)),
+        parts[1],
+    ]
     for given, max_kl in ((parts, 0.0), (spoiled, 0.25)):
         news, record = fit_jitted(given, jnp.float32(max_kl))
         assert not bool(record.moved)
@@ -126,7 +177,10 @@ def test_a_bound_of_zero_or_data_that_are_not_finite_keep_the_old_distributions(
 
 def test_every_lane_of_a_batch_keeps_its_own_bound():
     random = np.random.default_rng(5)
-    lanes = [as_arrays(random_parts(random, 80, 3, surprise), jnp.float32) for surprise in (0.0, 5.0, 100.0)]
+    lanes = [
+        as_arrays(random_parts(random, 80, 3, surprise), jnp.float32)
+        for surprise in (0.0, 5.0, 100.0)
+    ]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
     bounds = jnp.array([0.01, 0.1, 0.3])
     _, record = jax.jit(jax.vmap(fit))(stacked, bounds)
@@ -145,27 +199,38 @@ def test_raising_a_floor_under_strong_correlation_gives_a_positive_definite_cova
 
 
 def test_a_floor_raises_the_dimension_below_it_and_leaves_the_one_above():
-    raised = raise_floor(Gaussian.from_std((0.0, 0.0), (0.1, 1.0)), jnp.array([0.3, 0.3]))
+    raised = raise_floor(
+        Gaussian.from_std((0.0, 0.0), (0.1, 1.0)), jnp.array([0.3, 0.3])
+    )
     np.testing.assert_allclose(raised.std, [0.3, 1.0], rtol=1e-6)
 
 
 def test_a_floor_below_the_standard_deviations_changes_nothing():
     wide = Gaussian.from_covariance(np.zeros(2), np.array([[1.0, 0.5], [0.5, 2.0]]))
-    np.testing.assert_array_equal(raise_floor(wide, jnp.array([0.5, 1.0])).chol, wide.chol)
+    np.testing.assert_array_equal(
+        raise_floor(wide, jnp.array([0.5, 1.0])).chol, wide.chol
+    )
 
 
 def test_lanes_on_two_devices_keep_their_bounds_and_draw_inside():
     random = np.random.default_rng(6)
-    lanes = [as_arrays(random_parts(random, 80, 3, surprise), jnp.float32) for surprise in (5.0, 100.0)]
+    lanes = [
+        as_arrays(random_parts(random, 80, 3, surprise), jnp.float32)
+        for surprise in (5.0, 100.0)
+    ]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
     bounds, keys = jnp.array([0.01, 0.3]), jax.random.split(jax.random.key(0), 2)
 
     def both(parts, max_kl, key):
-        draws = sample_inside(key, parts[1].samples, 10 * parts[1].old.chol, (-5.0, -1.0), (5.0, 1.0))
+        draws = sample_inside(
+            key, parts[1].samples, 10 * parts[1].old.chol, (-5.0, -1.0), (5.0, 1.0)
+        )
         return fit(parts, max_kl)[1].kl, draws
 
     mesh = Mesh(np.asarray(jax.devices()[:2]), ("lane",))
-    mapped = jax.shard_map(jax.vmap(both), mesh=mesh, in_specs=P("lane"), out_specs=P("lane"))
+    mapped = jax.shard_map(
+        jax.vmap(both), mesh=mesh, in_specs=P("lane"), out_specs=P("lane")
+    )
     kl, draws = jax.jit(mapped)(stacked, bounds, keys)
     assert (kl <= bounds * (1 + 1e-3)).all()
     assert (kl >= 0.98 * bounds).all()

@@ -10,8 +10,12 @@ from spjax.agents.episodic.policy import LinearGaussian, sample_inside
 from spjax.contexts import Gaussian
 
 
-def test_samples_follow_the_truncated_distribution_when_a_redraw_is_likely_to_succeed(key):
-    draws = sample_inside(key, jnp.full((4000, 1), 0.5), jnp.array([[1.0]]), (-1.0,), (1.0,))
+def test_samples_follow_the_truncated_distribution_when_a_redraw_is_likely_to_succeed(
+    key,
+):
+    draws = sample_inside(
+        key, jnp.full((4000, 1), 0.5), jnp.array([[1.0]]), (-1.0,), (1.0,)
+    )
     truncated = stats.truncnorm(-1.5, 0.5, loc=0.5)
     assert stats.kstest(np.asarray(draws)[:, 0], truncated.cdf).pvalue > 1e-3
 
@@ -19,7 +23,13 @@ def test_samples_follow_the_truncated_distribution_when_a_redraw_is_likely_to_su
 def test_samples_are_clipped_after_a_hundred_redraws(key):
     std, size = 10.0, 16
     draws = np.asarray(
-        sample_inside(key, jnp.zeros((1000, size)), std * jnp.eye(size), (-10.0,) * size, (10.0,) * size)
+        sample_inside(
+            key,
+            jnp.zeros((1000, size)),
+            std * jnp.eye(size),
+            (-10.0,) * size,
+            (10.0,) * size,
+        )
     )
     assert (np.abs(draws) <= 10).all()
     clipped = (np.abs(draws) == 10).any(axis=1).mean()
@@ -31,7 +41,9 @@ def test_a_row_does_not_depend_on_how_often_the_others_are_drawn_again(key):
     easy = jnp.zeros((3, 1))
     bounds = (-1.0,), (10.0,)
     alone = sample_inside(key, easy, jnp.array([[0.1]]), *bounds)
-    mixed = sample_inside(jax.random.clone(key), easy.at[2].set(-1.2), jnp.array([[0.1]]), *bounds)
+    mixed = sample_inside(
+        jax.random.clone(key), easy.at[2].set(-1.2), jnp.array([[0.1]]), *bounds
+    )
     np.testing.assert_array_equal(alone[:2], mixed[:2])
     assert float(mixed[2, 0]) >= -1
 
@@ -62,7 +74,9 @@ def test_the_buffer_forgets_the_oldest_batch_first():
             jnp.ones(2, int),
         )
 
-    buffer = jax.tree.map(lambda leaf: jnp.zeros((3, *leaf.shape), leaf.dtype), batch(0.0))
+    buffer = jax.tree.map(
+        lambda leaf: jnp.zeros((3, *leaf.shape), leaf.dtype), batch(0.0)
+    )
     for iteration in range(5):
         buffer = store(buffer, batch(float(iteration)), jnp.asarray(iteration))
     samples = flatten(buffer)

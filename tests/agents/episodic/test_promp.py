@@ -16,7 +16,9 @@ PHASE = np.linspace(0, 1, 150)
 def test_the_trajectory_is_the_weighted_mean_of_normalised_bumps(primitive):
     random = np.random.default_rng(0)
     weights = random.normal(size=(primitive.num_bases, 2))
-    centres = np.linspace(primitive.first_centre, primitive.last_centre, primitive.num_bases)
+    centres = np.linspace(
+        primitive.first_centre, primitive.last_centre, primitive.num_bases
+    )
     bumps = np.exp(-((PHASE[:, None] - centres) ** 2) / (2 * primitive.variance))
     expected = bumps @ weights / bumps.sum(axis=1, keepdims=True)
     found = primitive.positions(jnp.asarray(weights), jnp.asarray(PHASE))
@@ -32,18 +34,33 @@ def test_the_velocity_is_the_time_derivative_of_the_position(primitive, key):
 
     seconds = jnp.asarray([0.0, 0.4, 1.7, 3.5])
     expected = jax.vmap(jax.jacfwd(position))(seconds)
-    np.testing.assert_allclose(primitive.velocities(weights, seconds / 3.5, 3.5), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        primitive.velocities(weights, seconds / 3.5, 3.5),
+        expected,
+        rtol=1e-4,
+        atol=1e-4,
+    )
 
 
 def test_equal_weights_give_a_constant_far_outside_the_centres_too():
     phase = jnp.asarray([-50.0, 0.0, 0.3, 1.0, 50.0])
-    np.testing.assert_allclose(CUP.positions(jnp.full((9, 1), 2.0), phase), 2.0, rtol=1e-6)
-    np.testing.assert_allclose(CUP.velocities(jnp.full((9, 1), 2.0), phase, 1.0), 0.0, atol=2e-2)
-    assert np.isfinite(jax.grad(lambda w: CUP.positions(w, phase).sum())(jnp.ones((9, 1)))).all()
+    np.testing.assert_allclose(
+        CUP.positions(jnp.full((9, 1), 2.0), phase), 2.0, rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        CUP.velocities(jnp.full((9, 1), 2.0), phase, 1.0), 0.0, atol=2e-2
+    )
+    assert np.isfinite(
+        jax.grad(lambda w: CUP.positions(w, phase).sum())(jnp.ones((9, 1)))
+    ).all()
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"), [((0, 0.0, 1.0, 0.1), "at least one basis function, got 0"), ((3, 0, 1, 0.0), "got 0.0")]
+    ("settings", "message"),
+    [
+        ((0, 0.0, 1.0, 0.1), "at least one basis function, got 0"),
+        ((3, 0, 1, 0.0), "got 0.0"),
+    ],
 )
 def test_what_is_no_primitive_is_refused(settings, message):
     with pytest.raises(ValueError, match=message):

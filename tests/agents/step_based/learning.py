@@ -18,9 +18,13 @@ def train(agent, env, key, iterations, assign=uniform):
 
     def iterate(carry, iteration_key):
         state, slots = carry
-        state, world, _, metrics = agent.iterate(state, Slots(env, slots, assign), iteration_key)
+        state, world, _, metrics = agent.iterate(
+            state, Slots(env, slots, assign), iteration_key
+        )
         return (state, world.slots), metrics
 
     keys = jax.random.split(jax.random.fold_in(key, 3), iterations)
-    (state, _), metrics = jax.jit(lambda carry: jax.lax.scan(iterate, carry, keys))((state, slots))
+    (state, _), metrics = jax.jit(lambda carry: jax.lax.scan(iterate, carry, keys))(
+        (state, slots)
+    )
     return state, metrics

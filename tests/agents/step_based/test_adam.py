@@ -10,7 +10,14 @@ from spjax.agents.step_based.adam import adam
 from tests.agents.step_based.learning import train
 from tests.probe import ConstantReward
 
-SMALL = PPO(num_envs=8, num_steps=4, num_minibatches=1, num_epochs=1, hidden=(8,), learning_rate=1e-2)
+SMALL = PPO(
+    num_envs=8,
+    num_steps=4,
+    num_minibatches=1,
+    num_epochs=1,
+    hidden=(8,),
+    learning_rate=1e-2,
+)
 EPSILON = 1e-2  # as large as the gradients, so that its place shows
 
 
@@ -32,7 +39,12 @@ def by_hand(gradients, place):
 
 @pytest.mark.parametrize("place", ["after-correction", "before-correction"])
 def test_the_directions_are_those_of_the_formulas(place):
-    gradients = 0.02 * np.random.default_rng(0).normal(size=(300, 4)) + [0.0, 0.01, -0.03, 1e-4]
+    gradients = 0.02 * np.random.default_rng(0).normal(size=(300, 4)) + [
+        0.0,
+        0.01,
+        -0.03,
+        1e-4,
+    ]
     optimiser = adam(EPSILON, place)
 
     def step(state, gradient):
@@ -40,19 +52,27 @@ def test_the_directions_are_those_of_the_formulas(place):
         return state, direction
 
     with jax.enable_x64(True):
-        _, directions = jax.lax.scan(step, optimiser.init(jnp.zeros(4)), jnp.asarray(gradients))
+        _, directions = jax.lax.scan(
+            step, optimiser.init(jnp.zeros(4)), jnp.asarray(gradients)
+        )
     np.testing.assert_allclose(directions, by_hand(gradients, place), rtol=1e-9)
 
 
 def test_epsilon_before_the_correction_counts_31_6_times_as_much_at_the_first_step():
     gradient = jnp.array([1e-3])
     after, _ = adam(1e-5 * np.sqrt(1000)).update(gradient, adam(0.0).init(gradient))
-    before, _ = adam(1e-5, "before-correction").update(gradient, adam(0.0).init(gradient))
+    before, _ = adam(1e-5, "before-correction").update(
+        gradient, adam(0.0).init(gradient)
+    )
     np.testing.assert_allclose(before, after, rtol=1e-5)
-    assert float(before[0]) == pytest.approx(1 / (1 + np.sqrt(1000) * 1e-5 / 1e-3), rel=1e-4)
+    assert float(before[0]) == pytest.approx(
+        1 / (1 + np.sqrt(1000) * 1e-5 / 1e-3), rel=1e-4
+    )
 
 
-@pytest.mark.parametrize(("agent", "epsilon"), [(PPO(), 1e-5), (SAC(), 1e-8)], ids=["ppo", "sac"])
+@pytest.mark.parametrize(
+    ("agent", "epsilon"), [(PPO(), 1e-5), (SAC(), 1e-8)], ids=["ppo", "sac"]
+)
 def test_each_learner_has_its_published_epsilon_where_the_setting_says(agent, epsilon):
     gradient = jnp.array([10 * epsilon])
     for place, times in (("after-correction", 1), ("before-correction", np.sqrt(1000))):
@@ -66,9 +86,13 @@ def test_the_first_step_of_ppo_is_shorter_with_epsilon_before_the_correction(key
     moved = {}
     for place in ("after-correction", "before-correction"):
         agent = SMALL.replace(adam_epsilon=place)
-        before = agent.init(jax.random.fold_in(jax.random.clone(key), 1), ConstantReward())
+        before = agent.init(
+            jax.random.fold_in(jax.random.clone(key), 1), ConstantReward()
+        )
         state, _ = train(agent, ConstantReward(), jax.random.clone(key), 1)
-        steps = jax.tree.map(lambda a, b: jnp.abs(a - b), state.params["policy"], before.params["policy"])
+        steps = jax.tree.map(
+            lambda a, b: jnp.abs(a - b), state.params["policy"], before.params["policy"]
+        )
         moved[place] = np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(steps)])
     assert (moved["before-correction"] <= moved["after-correction"]).all()
     assert moved["before-correction"].sum() < 0.99 * moved["after-correction"].sum()

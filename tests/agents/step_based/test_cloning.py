@@ -32,21 +32,35 @@ ENV = WideBox()
 
 
 @pytest.mark.parametrize("agent", [PPO(), TRPO(), SAC()], ids=["ppo", "trpo", "sac"])
-def test_the_deterministic_action_becomes_zero_where_episodes_start_and_other_networks_stay(agent, key):
+def test_the_deterministic_action_becomes_zero_where_episodes_start_and_other_networks_stay(
+    agent, key
+):
     before = agent.init(jax.random.fold_in(key, 0), ENV)
-    after = jax.jit(lambda state, key: hold_position(agent, state, ENV, key))(before, jax.random.fold_in(key, 1))
+    after = jax.jit(lambda state, key: hold_position(agent, state, ENV, key))(
+        before, jax.random.fold_in(key, 1)
+    )
     observations = resting_observations(ENV, jax.random.fold_in(key, 2))
 
     def size(state):
-        return float(jnp.abs(agent.deterministic_action(state.params["policy"], ENV, observations)).mean())
+        return float(
+            jnp.abs(
+                agent.deterministic_action(state.params["policy"], ENV, observations)
+            ).mean()
+        )
 
     assert size(after) < 0.05 * 10
     assert size(after) < 0.2 * size(before)
     for name in set(before.params) - {"policy"}:
-        for a, b in zip(jax.tree.leaves(before.params[name]), jax.tree.leaves(after.params[name]), strict=True):
+        for a, b in zip(
+            jax.tree.leaves(before.params[name]),
+            jax.tree.leaves(after.params[name]),
+            strict=True,
+        ):
             np.testing.assert_array_equal(a, b)
     if "log_std" in before.params["policy"]["params"]:
-        np.testing.assert_array_equal(after.params["policy"]["params"]["log_std"], np.zeros(1))
+        np.testing.assert_array_equal(
+            after.params["policy"]["params"]["log_std"], np.zeros(1)
+        )
 
 
 def test_resting_observations_are_those_of_the_initial_contexts(key):
@@ -63,18 +77,26 @@ def test_contexts_may_come_from_a_distribution_of_the_users(key):
     assert float(contexts.min()) >= -1
 
 
-@pytest.mark.parametrize(("horizon", "episodes"), [(7, 400), (56, 50), (100, 28), (1000, 20)])
-def test_episodes_are_seen_to_their_end_and_are_about_2_800_observations(horizon, episodes, key):
+@pytest.mark.parametrize(
+    ("horizon", "episodes"), [(7, 400), (56, 50), (100, 28), (1000, 20)]
+)
+def test_episodes_are_seen_to_their_end_and_are_about_2_800_observations(
+    horizon, episodes, key
+):
     class Long(WideBox):
         pass
 
     Long.horizon = horizon
     times = np.asarray(resting_observations(Long(), key)[:, 1]).reshape(horizon, -1)
     assert times.shape == (horizon, episodes)
-    np.testing.assert_array_equal(times, np.arange(horizon)[:, None] * np.ones(episodes))
+    np.testing.assert_array_equal(
+        times, np.arange(horizon)[:, None] * np.ones(episodes)
+    )
 
 
-def test_ball_catching_rests_as_published_for_2_800_observations_until_the_balls_are_down(key):
+def test_ball_catching_rests_as_published_for_2_800_observations_until_the_balls_are_down(
+    key,
+):
     env = BallCatching()
     rows = jax.eval_shape(lambda key: resting_observations(env, key), key)
     assert rows.shape == (50 * 56, env.observation_size)
@@ -88,7 +110,11 @@ def test_cloning_sees_the_contexts_of_the_given_distribution(key):
     def size(initial, context):
         after = hold_position(agent, before, ENV, jax.random.clone(key), initial)
         observation = jnp.array([[context, 0.0]])
-        return float(jnp.abs(agent.deterministic_action(after.params["policy"], ENV, observation)).mean())
+        return float(
+            jnp.abs(
+                agent.deterministic_action(after.params["policy"], ENV, observation)
+            ).mean()
+        )
 
     left, right = (Gaussian.from_std((mean,), (0.01,)) for mean in (-0.9, 0.9))
     assert size(left, -0.9) < size(right, -0.9)

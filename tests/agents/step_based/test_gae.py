@@ -15,7 +15,9 @@ def column(*values):
 
 
 def test_a_finished_episode_matches_the_closed_form():
-    result = gae(column(1, 1, 1), column(2, 2, 2), column(2, 2, 2), LAST, NO, 0.99, 0.95)
+    result = gae(
+        column(1, 1, 1), column(2, 2, 2), column(2, 2, 2), LAST, NO, 0.99, 0.95
+    )
     decay = 0.99 * 0.95
     last, inner = 1 - 2, 1 + 0.99 * 2 - 2
     expected = [inner + decay * (inner + decay * last), inner + decay * last, last]
@@ -39,7 +41,15 @@ def test_both_kinds_of_end_in_one_batch_leak_nothing_into_earlier_episodes():
     terminated = np.zeros((6, 2), bool)
     truncated = np.zeros((6, 2), bool)
     terminated[1, 0] = truncated[1, 1] = True
-    result = gae(rewards, values, next_values, jnp.asarray(terminated), jnp.asarray(truncated), 0.5, 0.5)
+    result = gae(
+        rewards,
+        values,
+        next_values,
+        jnp.asarray(terminated),
+        jnp.asarray(truncated),
+        0.5,
+        0.5,
+    )
     tail = [
         -2.0 + 0.25 * (-1.0 + 0.25 * (0.0 + 0.25 * -2.0)),
         -1.0 + 0.25 * (0.0 + 0.25 * -2.0),
@@ -48,4 +58,6 @@ def test_both_kinds_of_end_in_one_batch_leak_nothing_into_earlier_episodes():
     ]
     with_end = [-4.0 + 0.25 * -8.0, -8.0]
     with_cut = [-4.0 + 0.25 * -4.0, -4.0]
-    np.testing.assert_allclose(result, np.array([with_end + tail, with_cut + tail]).T, rtol=1e-6)
+    np.testing.assert_allclose(
+        result, np.array([with_end + tail, with_cut + tail]).T, rtol=1e-6
+    )

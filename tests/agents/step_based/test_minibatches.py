@@ -40,7 +40,9 @@ def test_packed_rows_of_matrices_come_apart_as_they_went_in():
     jax.tree.map(np.testing.assert_array_equal, unpack(rows), batch)
 
 
-@pytest.mark.parametrize("leaf", [jnp.array([2**24 + 1]), jnp.array([True]), jnp.array([1.0], jnp.bfloat16)])
+@pytest.mark.parametrize(
+    "leaf", [jnp.array([2**24 + 1]), jnp.array([True]), jnp.array([1.0], jnp.bfloat16)]
+)
 def test_rows_that_one_matrix_would_round_are_refused_in_a_sentence(leaf):
     sentence = rf"^rows to pack must all be float32, got {leaf.dtype} for 'count'$"
     with pytest.raises(ValueError, match=sentence):

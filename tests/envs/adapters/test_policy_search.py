@@ -45,7 +45,11 @@ def play():
 
 def repeat(play, key, theta, context):
     """Returns outcome and path of a rollout that noise hardly matters to."""
-    played = play(jax.random.split(key, COUNT), jnp.tile(theta, (COUNT, 1)), jnp.tile(jnp.asarray(context), (COUNT, 1)))
+    played = play(
+        jax.random.split(key, COUNT),
+        jnp.tile(theta, (COUNT, 1)),
+        jnp.tile(jnp.asarray(context), (COUNT, 1)),
+    )
     return jax.tree.map(lambda leaf: leaf[0], played)
 
 
@@ -56,7 +60,9 @@ def step_by_hand(env, keys, thetas, contexts):
 
     @jax.jit
     def step(keys, time, state, actions):
-        return jax.vmap(env.step)(jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, time), state, actions)
+        return jax.vmap(env.step)(
+            jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, time), state, actions
+        )
 
     states, points = [], [np.asarray(jax.vmap(env.trace)(state))]
     first, second = thetas[:, :30].reshape(-1, 5, 6), thetas[:, 30:].reshape(-1, 2, 5)
@@ -69,11 +75,15 @@ def step_by_hand(env, keys, thetas, contexts):
 
 
 @pytest.mark.parametrize(("dimensions", "size"), [(2, 168), (3, 189)])
-def test_the_network_has_the_published_number_of_weights_and_no_biases(dimensions, size):
+def test_the_network_has_the_published_number_of_weights_and_no_biases(
+    dimensions, size
+):
     task = PolicySearch(of=PointMass(dimensions))
     assert task.parameter_size == size
     assert task.parameter_std == (1.0,) * size
-    np.testing.assert_array_equal(task.act(jnp.ones(size), jnp.zeros(task.of.observation_size)), [0.0, 0.0])
+    np.testing.assert_array_equal(
+        task.act(jnp.ones(size), jnp.zeros(task.of.observation_size)), [0.0, 0.0]
+    )
 
 
 @pytest.mark.parametrize("output", ["linear", "tanh"])
@@ -84,7 +94,9 @@ def test_the_action_is_that_of_a_numpy_forward_pass(output):
     activations = np.tanh(theta[:147].reshape(21, 7) @ observation)
     expected = theta[147:].reshape(2, 21) @ activations
     expected = expected if output == "linear" else 10 * np.tanh(expected)
-    action = task.act(jnp.asarray(theta, jnp.float32), jnp.asarray(observation, jnp.float32))
+    action = task.act(
+        jnp.asarray(theta, jnp.float32), jnp.asarray(observation, jnp.float32)
+    )
     np.testing.assert_allclose(action, expected, rtol=1e-4)
 
 
@@ -98,14 +110,24 @@ def test_rollouts_agree_with_stepping_the_task_by_hand(play, key):
     assert paths.shape == (COUNT, 101, 2)
     crashes = 0
     for n in range(COUNT):
-        length = next(t + 1 for t, state in enumerate(states) if state.terminated[n] or state.truncated[n])
+        length = next(
+            t + 1
+            for t, state in enumerate(states)
+            if state.terminated[n] or state.truncated[n]
+        )
         crashes += int(states[length - 1].terminated[n])
-        total = sum(0.95**t * state.reward[n] for t, state in enumerate(states[:length]))
+        total = sum(
+            0.95**t * state.reward[n] for t, state in enumerate(states[:length])
+        )
         assert int(outcome.length[n]) == length
         assert bool(outcome.success[n]) == bool(states[length - 1].success[n])
         np.testing.assert_allclose(outcome.reward[n], total, rtol=1e-3)
-        np.testing.assert_allclose(paths[n, : length + 1], points[: length + 1, n], atol=5e-3)
-        np.testing.assert_array_equal(paths[n, length:], np.broadcast_to(paths[n, length], (101 - length, 2)))
+        np.testing.assert_allclose(
+            paths[n, : length + 1], points[: length + 1, n], atol=5e-3
+        )
+        np.testing.assert_array_equal(
+            paths[n, length:], np.broadcast_to(paths[n, length], (101 - length, 2))
+        )
     assert 2 <= crashes <= 10
 
 
@@ -114,16 +136,22 @@ def test_a_crash_ends_the_return_at_the_wall(play, key):
     # 15 m/s^2 for t^2 = 2 * 3 m / (15 m/s^2): the wall is hit after 0.63 s, in the seventh step
     assert int(outcome.length) == 7
     assert not bool(outcome.success)
-    falls = 3 - 15 * 0.5 * (0.1 * np.arange(1, 7)) * (0.1 * np.arange(1, 7) - 0.01)  # explicit Euler
+    falls = 3 - 15 * 0.5 * (0.1 * np.arange(1, 7)) * (
+        0.1 * np.arange(1, 7) - 0.01
+    )  # explicit Euler
     rewards = np.exp(-0.6 * np.append(falls + 3, 3.0))
-    np.testing.assert_allclose(outcome.reward, (0.95 ** np.arange(7)) @ rewards, rtol=0.01)
+    np.testing.assert_allclose(
+        outcome.reward, (0.95 ** np.arange(7)) @ rewards, rtol=0.01
+    )
     np.testing.assert_allclose(path[-1], [0.0, 0.0], atol=0.01)
 
 
 def test_doing_nothing_has_the_known_return_and_lasts_the_whole_horizon(play, key):
     outcome, _ = repeat(play, key, jnp.zeros(40), NARROW)
     assert int(outcome.length) == 100
-    np.testing.assert_allclose(outcome.reward, np.exp(-3.6) * (1 - 0.95**100) / 0.05, rtol=0.01)
+    np.testing.assert_allclose(
+        outcome.reward, np.exp(-3.6) * (1 - 0.95**100) / 0.05, rtol=0.01
+    )
 
 
 def test_without_discount_the_rewards_are_summed(key):
@@ -133,21 +161,41 @@ def test_without_discount_the_rewards_are_summed(key):
 
 
 def test_actions_outside_the_bounds_are_those_at_the_bounds(play, key):
-    far, at = (repeat(play, jax.random.clone(key), push((0.0, force)), WIDE)[0] for force in (-1e4, -10.0))
+    far, at = (
+        repeat(play, jax.random.clone(key), push((0.0, force)), WIDE)[0]
+        for force in (-1e4, -10.0)
+    )
     assert float(far.reward) == float(at.reward)
     assert int(far.length) == 100  # pressed against the room's border beyond the gate
     squashed = dataclasses.replace(TASK, output="tanh")
-    assert float(squashed.act(push((0.0, -1e4)), jnp.asarray([0, 0, 3, 0, *WIDE], jnp.float32))[1]) == -10.0
+    assert (
+        float(
+            squashed.act(
+                push((0.0, -1e4)), jnp.asarray([0, 0, 3, 0, *WIDE], jnp.float32)
+            )[1]
+        )
+        == -10.0
+    )
 
 
 def test_everything_else_is_that_of_the_step_based_task():
     env = PointMass(dimensions=2)
-    for field in ("name", "horizon", "control_period", "goal", "plane", "scenery_name", "context_space"):
+    for field in (
+        "name",
+        "horizon",
+        "control_period",
+        "goal",
+        "plane",
+        "scenery_name",
+        "context_space",
+    ):
         assert getattr(TASK, field) == getattr(env, field)
     np.testing.assert_array_equal(TASK.initial.mean, [0.0, 4.25])
     np.testing.assert_array_equal(TASK.target.mean, [2.5, 0.5])
     assert (TASK.initial.outside, TASK.target.outside) == ("redraw", "redraw")
-    np.testing.assert_allclose(TASK.initial.covariance, np.diag([4.0, 1.875**2]), rtol=1e-6)
+    np.testing.assert_allclose(
+        TASK.initial.covariance, np.diag([4.0, 1.875**2]), rtol=1e-6
+    )
     np.testing.assert_allclose(TASK.target.std, [0.004, 0.00375], rtol=1e-6)
     assert TASK.scenery(NARROW) == env.scenery(NARROW)
 
@@ -175,12 +223,16 @@ def test_a_short_training_of_sprl_improves_the_return():
     np.testing.assert_allclose(metrics.agent.kl, 0.2, rtol=2e-3)
 
 
-def test_a_simulator_that_fails_ends_the_rollout_with_what_was_earned_before(key, monkeypatch):
+def test_a_simulator_that_fails_ends_the_rollout_with_what_was_earned_before(
+    key, monkeypatch
+):
     step = PointMass.step
 
     def failing(env, key, state, action):
         after = step(env, key, state, action)
-        return dataclasses.replace(after, reward=jnp.where(state.time_step >= 3, jnp.nan, 1.0))
+        return dataclasses.replace(
+            after, reward=jnp.where(state.time_step >= 3, jnp.nan, 1.0)
+        )
 
     monkeypatch.setattr(PointMass, "step", failing)
     outcome = jax.jit(TASK.rollout)(key, push(0.0), jnp.asarray(WIDE))

@@ -41,7 +41,11 @@ SCENE = Scene(
     mjcf=MJCF,
     substeps=5,
     contacts=(Contact(("ball",), ("net",)), Contact(("ball",))),
-    fields=(Field("mocap_pos", ("wall",)), Field("geom_size", ("post",)), Field("geom_pos", ("post",))),
+    fields=(
+        Field("mocap_pos", ("wall",)),
+        Field("geom_size", ("post",)),
+        Field("geom_pos", ("post",)),
+    ),
 )
 
 
@@ -53,12 +57,20 @@ def place(
 
 
 def start(
-    physics: Physics, ball: Array, velocity: Array, joints: Array | None = None, fields: tuple | None = None
+    physics: Physics,
+    ball: Array,
+    velocity: Array,
+    joints: Array | None = None,
+    fields: tuple | None = None,
 ) -> PhysicsState:
     """Returns the arm with desired = actual joint positions and the ball thrown from somewhere."""
     joints = jnp.zeros(2, ball.dtype) if joints is None else joints
-    qpos = jnp.concatenate([joints, ball, jnp.asarray([1.0, 0.0, 0.0, 0.0], ball.dtype)])
-    qvel = jnp.concatenate([jnp.zeros(2, ball.dtype), velocity, jnp.zeros(3, ball.dtype)])
+    qpos = jnp.concatenate(
+        [joints, ball, jnp.asarray([1.0, 0.0, 0.0, 0.0], ball.dtype)]
+    )
+    qvel = jnp.concatenate(
+        [jnp.zeros(2, ball.dtype), velocity, jnp.zeros(3, ball.dtype)]
+    )
     return physics.reset(qpos, qvel, act=joints, fields=fields or place())
 
 
@@ -70,7 +82,9 @@ def control(action: Array) -> Array:
 def follow(physics: Physics, state: PhysicsState, actions: Array) -> PhysicsState:
     """Returns all states [time, ...] under a sequence of actions, the first state left out."""
 
-    def control_step(state: PhysicsState, action: Array) -> tuple[PhysicsState, PhysicsState]:
+    def control_step(
+        state: PhysicsState, action: Array
+    ) -> tuple[PhysicsState, PhysicsState]:
         state = physics.step(state, control(action))
         return state, state
 

@@ -23,8 +23,12 @@ def physics() -> Physics:
     return make(scenes.SCENE, "native")
 
 
-def throw(physics: Physics, velocity, fields=None, ball=(1.5, 0.0, 0.6)) -> PhysicsState:
-    return scenes.start(physics, jnp.asarray(ball), jnp.asarray(velocity, jnp.float32), fields=fields)
+def throw(
+    physics: Physics, velocity, fields=None, ball=(1.5, 0.0, 0.6)
+) -> PhysicsState:
+    return scenes.start(
+        physics, jnp.asarray(ball), jnp.asarray(velocity, jnp.float32), fields=fields
+    )
 
 
 def stacked(states: list[PhysicsState]) -> PhysicsState:
@@ -37,7 +41,9 @@ def mixed(physics: Physics, count: int) -> PhysicsState:
         throw(physics, (0.0, 0.0, -0.5), ball=(NET[0], NET[1], NET[2] + 0.15)),
         throw(physics, (0.0, 0.0, -3.0)),
         throw(physics, (2.0, 0.0, 1.0), scenes.place(wall=(2.0, 0.0, 0.5))),
-        throw(physics, (2.0, 0.0, 1.0), scenes.place(radius=0.3, post=(11.0, 0.0, 0.0))),
+        throw(
+            physics, (2.0, 0.0, 1.0), scenes.place(radius=0.3, post=(11.0, 0.0, 0.0))
+        ),
         throw(physics, (2.0, 0.0, 4.0)),
     ]
     return stacked([throws[i % len(throws)] for i in range(count)])
@@ -48,35 +54,51 @@ def slot(tree, index):
 
 
 def assert_identical(one, two) -> None:
-    jax.tree.map(lambda a, b: np.testing.assert_array_equal(np.asarray(a), np.asarray(b)), one, two)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_array_equal(np.asarray(a), np.asarray(b)),
+        one,
+        two,
+    )
 
 
-def test_a_control_step_is_the_substeps_of_the_simulator_with_the_set_point_moving_in_each(physics):
+def test_a_control_step_is_the_substeps_of_the_simulator_with_the_set_point_moving_in_each(
+    physics,
+):
     state = throw(physics, (0.1, 0.2, 0.3), ball=(1.5, 0.0, 1.6))
     action = np.asarray([1.0, -2.0])
-    after = physics.step(physics.step(state, scenes.control(action)), scenes.control(action))
+    after = physics.step(
+        physics.step(state, scenes.control(action)), scenes.control(action)
+    )
 
     data = by_hand(physics, state)
     data.ctrl[:] = scenes.control(action)
     desired = 0.0
     for _ in range(2 * scenes.SCENE.substeps):
         desired += 0.002 * action[1]
-        torque = 300 * (desired - data.qpos[1]) - 15 * data.qvel[1]  # q_des moves, then tau = P (q_des - q) - D qd
+        torque = (
+            300 * (desired - data.qpos[1]) - 15 * data.qvel[1]
+        )  # q_des moves, then tau = P (q_des - q) - D qd
         mujoco.mj_step(physics.compiled.model, data)
-        assert data.qfrc_actuator[1] == pytest.approx(np.clip(torque, -60, 60), rel=1e-12)
+        assert data.qfrc_actuator[1] == pytest.approx(
+            np.clip(torque, -60, 60), rel=1e-12
+        )
     np.testing.assert_allclose(after.qpos, data.qpos, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(after.qvel, data.qvel, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(after.act, [0.02, -0.04], rtol=1e-6)
 
 
 def test_torques_saturate_at_the_limits_of_the_joint(physics):
-    state = throw(physics, (0.0, 0.0, 0.0), ball=(1.5, 0.0, 1.6)).replace(act=jnp.asarray([0.0, 1.0]))
+    state = throw(physics, (0.0, 0.0, 0.0), ball=(1.5, 0.0, 1.6)).replace(
+        act=jnp.asarray([0.0, 1.0])
+    )
     data = by_hand(physics, state)
     mujoco.mj_step(physics.compiled.model, data)
     assert data.qfrc_actuator[1] == 60.0  # not 300
     for _ in range(4):
         mujoco.mj_step(physics.compiled.model, data)
-    np.testing.assert_allclose(physics.step(state, jnp.zeros(3)).qvel, data.qvel, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        physics.step(state, jnp.zeros(3)).qvel, data.qvel, rtol=1e-5, atol=1e-6
+    )
 
 
 def by_hand(physics: Physics, state: PhysicsState) -> mujoco.MjData:
@@ -87,8 +109,13 @@ def by_hand(physics: Physics, state: PhysicsState) -> mujoco.MjData:
     return data
 
 
-@pytest.mark.parametrize(("height", "contacts"), [(0.15, (True, False)), (0.2, (True, True)), (-0.3, (False, True))])
-def test_the_first_contacts_tell_their_groups_and_freeze_the_state_of_their_substep(physics, height, contacts):
+@pytest.mark.parametrize(
+    ("height", "contacts"),
+    [(0.15, (True, False)), (0.2, (True, True)), (-0.3, (False, True))],
+)
+def test_the_first_contacts_tell_their_groups_and_freeze_the_state_of_their_substep(
+    physics, height, contacts
+):
     state = throw(physics, (0.0, 0.0, -0.5), ball=(NET[0], NET[1], NET[2] + height))
     states = scenes.follow(physics, state, jnp.zeros((40, 2)))
     model, data = physics.compiled.model, by_hand(physics, state)
@@ -97,7 +124,9 @@ def test_the_first_contacts_tell_their_groups_and_freeze_the_state_of_their_subs
     while not any(ball & set(contact.geom) for contact in data.contact[: data.ncon]):
         mujoco.mj_step(model, data)
         substeps += 1
-    assert substeps % scenes.SCENE.substeps != 0  # or the test would not see a stop amid a control step
+    assert (
+        substeps % scenes.SCENE.substeps != 0
+    )  # or the test would not see a stop amid a control step
     index = -(-substeps // scenes.SCENE.substeps) - 1
     assert not states.contacts[:index].any()
     assert tuple(states.contacts[index].tolist()) == contacts
@@ -106,7 +135,9 @@ def test_the_first_contacts_tell_their_groups_and_freeze_the_state_of_their_subs
     assert_identical(slot(states, -1), slot(states, index))
 
 
-def test_a_batch_of_mixed_instances_computes_the_bits_of_single_runs_in_any_order(physics):
+def test_a_batch_of_mixed_instances_computes_the_bits_of_single_runs_in_any_order(
+    physics,
+):
     states = mixed(physics, 23)
     actions = jnp.asarray([[0.01, -0.01]]).repeat(40, axis=0)
     run = jax.jit(lambda state: scenes.follow(physics, state, actions))
@@ -117,7 +148,13 @@ def test_a_batch_of_mixed_instances_computes_the_bits_of_single_runs_in_any_orde
     for index in range(5):
         assert_identical(run(slot(states, index)), slot(batch, index))
     ends = np.asarray(batch.contacts[:5, -1]).tolist()
-    assert ends == [[True, False], [False, True], [False, True], [False, True], [False, False]]
+    assert ends == [
+        [True, False],
+        [False, True],
+        [False, True],
+        [False, True],
+        [False, False],
+    ]
 
 
 def test_sizes_and_places_of_an_instance_act_as_in_a_model_compiled_with_them(physics):
@@ -128,7 +165,9 @@ def test_sizes_and_places_of_an_instance_act_as_in_a_model_compiled_with_them(ph
         '<geom name="post" type="sphere" size="0.1"/>',
         f'<geom name="post" type="sphere" size="{radius}" pos="11 0.2 0.1"/>',
     )
-    model = mujoco.MjModel.from_xml_string(mjcf.replace('pos="9 0 0.5"', 'pos="5 0 0.5"'))
+    model = mujoco.MjModel.from_xml_string(
+        mjcf.replace('pos="9 0 0.5"', 'pos="5 0 0.5"')
+    )
     data = mujoco.MjData(model)
     data.qpos[:], data.qvel[:] = state.qpos, state.qvel
     data.ctrl[:] = 1.0
@@ -156,7 +195,10 @@ def test_a_new_context_compiles_nothing_anew(physics):
     assert len(traces) == 1
 
 
-@pytest.mark.parametrize("trouble", ["nan position", "nan control", "infinite velocity", "explosion", "nan field"])
+@pytest.mark.parametrize(
+    "trouble",
+    ["nan position", "nan control", "infinite velocity", "explosion", "nan field"],
+)
 def test_an_instance_in_trouble_fails_finite_and_leaves_the_others_bit_identical(
     physics, trouble, tmp_path, monkeypatch
 ):
@@ -174,14 +216,18 @@ def test_an_instance_in_trouble_fails_finite_and_leaves_the_others_bit_identical
     elif trouble == "explosion":
         states = states.replace(qvel=states.qvel.at[3, 1].set(9e9))
     else:
-        states = states.replace(fields=(states.fields[0].at[3].set(jnp.nan), *states.fields[1:]))
+        states = states.replace(
+            fields=(states.fields[0].at[3].set(jnp.nan), *states.fields[1:])
+        )
     bad = step(states, controls)
     assert np.asarray(bad.failed).tolist() == [index == 3 for index in range(8)]
     others = np.asarray([0, 1, 2, 4, 5, 6, 7])
     assert_identical(slot(bad, others), slot(good, others))
     assert_identical(slot(bad, 3).replace(failed=np.asarray(False)), slot(states, 3))
     assert_identical(slot(step(bad, controls), 3), slot(bad, 3))
-    assert not list(tmp_path.iterdir())  # MuJoCo would write its warnings to a file here
+    assert not list(
+        tmp_path.iterdir()
+    )  # MuJoCo would write its warnings to a file here
 
 
 def test_an_error_of_the_simulator_fails_its_instance_alone(physics, monkeypatch):
@@ -204,8 +250,12 @@ def test_two_vmaps_are_one(physics):
     states = mixed(physics, 12)
     nested = jax.tree.map(lambda leaf: leaf.reshape(3, 4, *leaf.shape[1:]), states)
     once = jax.vmap(physics.step)(states, jnp.ones((12, 3)))
-    twice = jax.jit(jax.vmap(jax.vmap(physics.step, in_axes=(0, None)), in_axes=(0, None)))(nested, jnp.ones(3))
-    assert_identical(jax.tree.map(lambda leaf: leaf.reshape(12, *leaf.shape[2:]), twice), once)
+    twice = jax.jit(
+        jax.vmap(jax.vmap(physics.step, in_axes=(0, None)), in_axes=(0, None))
+    )(nested, jnp.ones(3))
+    assert_identical(
+        jax.tree.map(lambda leaf: leaf.reshape(12, *leaf.shape[2:]), twice), once
+    )
 
 
 def test_two_lanes_at_the_same_time_compute_the_bits_of_one_batch(physics):
@@ -222,7 +272,9 @@ def test_two_lanes_at_the_same_time_compute_the_bits_of_one_batch(physics):
     together = jax.jit(lane)(states)
     for _ in range(20):
         apart = layout.to_host(mapped(lanes))
-    assert_identical(jax.tree.map(lambda leaf: leaf.reshape(40, *leaf.shape[2:]), apart), together)
+    assert_identical(
+        jax.tree.map(lambda leaf: leaf.reshape(40, *leaf.shape[2:]), apart), together
+    )
 
 
 def test_many_rollouts_in_a_row_do_not_lock_up():
@@ -233,20 +285,33 @@ def test_many_rollouts_in_a_row_do_not_lock_up():
 
 
 def test_shapes_are_checked(physics):
-    with pytest.raises(ValueError, match=r"^qpos must have the shape \(9,\), got \(3,\)$"):
+    with pytest.raises(
+        ValueError, match=r"^qpos must have the shape \(9,\), got \(3,\)$"
+    ):
         physics.reset(jnp.zeros(3))
-    with pytest.raises(ValueError, match=r"^control must have the shape \(3,\), got \(2,\)$"):
+    with pytest.raises(
+        ValueError, match=r"^control must have the shape \(3,\), got \(2,\)$"
+    ):
         physics.step(throw(physics, (0.0, 0.0, 0.0)), jnp.zeros(2))
     with pytest.raises(ValueError, match=r"^the scene has 3 fields, got values for 1$"):
         physics.reset(jnp.zeros(9), fields=(jnp.zeros((1, 3)),))
-    with pytest.raises(ValueError, match=r"^geom_size must have the shape \(1, 3\), got \(2, 3\)$"):
-        physics.reset(jnp.zeros(9), fields=(jnp.zeros((1, 3)), jnp.zeros((2, 3)), jnp.zeros((1, 3))))
+    with pytest.raises(
+        ValueError, match=r"^geom_size must have the shape \(1, 3\), got \(2, 3\)$"
+    ):
+        physics.reset(
+            jnp.zeros(9),
+            fields=(jnp.zeros((1, 3)), jnp.zeros((2, 3)), jnp.zeros((1, 3))),
+        )
 
 
 def test_a_reset_without_further_values_is_the_model_as_written_at_rest(physics):
     state = physics.reset(jnp.zeros(9))
-    np.testing.assert_array_equal(state.fields[0], np.asarray([[9.0, 0.0, 0.5]], np.float32))
-    np.testing.assert_array_equal(state.fields[1], np.asarray([[0.1, 0.0, 0.0]], np.float32))
+    np.testing.assert_array_equal(
+        state.fields[0], np.asarray([[9.0, 0.0, 0.5]], np.float32)
+    )
+    np.testing.assert_array_equal(
+        state.fields[1], np.asarray([[0.1, 0.0, 0.0]], np.float32)
+    )
     assert not state.qvel.any()
     assert not state.act.any()
     assert not state.failed
@@ -256,7 +321,9 @@ def test_body_poses_are_those_of_mujoco_at_the_positions_of_the_state(physics):
     rng = np.random.default_rng(3)
     model = physics.compiled.model
     data = mujoco.MjData(model)
-    all_poses = jax.jit(lambda state: {name: physics.body_pose(state, name) for name in NAMES})
+    all_poses = jax.jit(
+        lambda state: {name: physics.body_pose(state, name) for name in NAMES}
+    )
     for _ in range(10):
         data.qpos[:] = rng.normal(size=9)
         data.mocap_pos[0] = rng.normal(size=3)
@@ -266,9 +333,15 @@ def test_body_poses_are_those_of_mujoco_at_the_positions_of_the_state(physics):
             state = physics.reset(jnp.asarray(data.qpos), fields=fields)
             poses = all_poses(state)
         for name, (position, rotation) in poses.items():
-            np.testing.assert_allclose(position, data.body(name).xpos, rtol=1e-12, atol=1e-14)
-            np.testing.assert_allclose(rotation, data.body(name).xmat.reshape(3, 3), rtol=1e-12, atol=1e-14)
-    with pytest.raises(ValueError, match=r"^the MJCF has no body 'hand'; it has world, upper, lower"):
+            np.testing.assert_allclose(
+                position, data.body(name).xpos, rtol=1e-12, atol=1e-14
+            )
+            np.testing.assert_allclose(
+                rotation, data.body(name).xmat.reshape(3, 3), rtol=1e-12, atol=1e-14
+            )
+    with pytest.raises(
+        ValueError, match=r"^the MJCF has no body 'hand'; it has world, upper, lower"
+    ):
         physics.body_pose(state, "hand")
 
 

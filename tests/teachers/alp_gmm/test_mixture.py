@@ -27,13 +27,19 @@ def blobs(spread):
     """Returns 120 rows around three corners of a shifted box, float32 as the fit sees them."""
     random = np.random.default_rng(3)
     corners = np.array([[100.0, -50.0, 5.0], [106.0, -49.0, 0.0], [101.0, -43.0, 2.0]])
-    rows = corners[np.arange(120) % 3] + spread * random.normal(size=(120, 3)) @ random.normal(size=(3, 3))
+    rows = corners[np.arange(120) % 3] + spread * random.normal(
+        size=(120, 3)
+    ) @ random.normal(size=(3, 3))
     return rows.astype(np.float32)
 
 
 def few():
     """Returns 25 uniform rows: up to ten components share them, so some sit on one or two rows."""
-    return np.random.default_rng(5).uniform([-4, 0.5, 0], [4, 8, 2], size=(25, 3)).astype(np.float32)
+    return (
+        np.random.default_rng(5)
+        .uniform([-4, 0.5, 0], [4, 8, 2], size=(25, 3))
+        .astype(np.float32)
+    )
 
 
 DATA = {"separated": blobs(0.3), "overlapping": blobs(2.0), "few": few()}
@@ -71,7 +77,10 @@ def reference(rows, responsibilities):
     size = responsibilities.sum(1)
     means = responsibilities @ rows / size[:, None]
     centred = rows - means[:, None]
-    covariances = np.einsum("kn,kni,knj->kij", responsibilities, centred, centred) / size[:, None, None]
+    covariances = (
+        np.einsum("kn,kni,knj->kij", responsibilities, centred, centred)
+        / size[:, None, None]
+    )
     model = GaussianMixture(
         len(size),
         weights_init=size / size.sum(),
@@ -90,16 +99,28 @@ def test_every_model_converges_to_the_mixture_of_scikit_learn(name, start, climb
     fits = climb(responsibilities, rows, mask)
     aic = []
     for model, k in enumerate(range(2, MAX_COMPONENTS + 1)):
-        expected = reference(DATA[name], np.asarray(responsibilities[model, :k, : len(DATA[name])]))
+        expected = reference(
+            DATA[name], np.asarray(responsibilities[model, :k, : len(DATA[name])])
+        )
         found = jax.tree.map(lambda leaf: np.asarray(leaf)[model], fits)  # noqa: B023
         assert found.iterations == expected.n_iter_
-        np.testing.assert_allclose(found.log_likelihood, expected.score(DATA[name]), rtol=1e-4, atol=1e-4)
-        np.testing.assert_allclose(found.aic, expected.aic(DATA[name]), rtol=1e-4, atol=1e-2)
-        np.testing.assert_allclose(found.mixture.weights[:k], expected.weights_, atol=1e-4)
+        np.testing.assert_allclose(
+            found.log_likelihood, expected.score(DATA[name]), rtol=1e-4, atol=1e-4
+        )
+        np.testing.assert_allclose(
+            found.aic, expected.aic(DATA[name]), rtol=1e-4, atol=1e-2
+        )
+        np.testing.assert_allclose(
+            found.mixture.weights[:k], expected.weights_, atol=1e-4
+        )
         np.testing.assert_array_equal(found.mixture.weights[k:], 0)
-        np.testing.assert_allclose(found.mixture.means[:k], expected.means_, rtol=1e-5, atol=1e-4)
+        np.testing.assert_allclose(
+            found.mixture.means[:k], expected.means_, rtol=1e-5, atol=1e-4
+        )
         covariances = found.mixture.chols[:k] @ found.mixture.chols[:k].swapaxes(1, 2)
-        np.testing.assert_allclose(covariances, expected.covariances_, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            covariances, expected.covariances_, rtol=1e-4, atol=1e-5
+        )
         aic.append(expected.aic(DATA[name]))
     assert int(np.argmin(fits.aic)) == int(np.argmin(aic))
 
@@ -108,12 +129,18 @@ def test_three_separated_clusters_are_found_and_no_more(fit, key):
     best = fit(draws_of(key), *padded(DATA["separated"]))
     present = np.asarray(best.mixture.weights) > 0
     order = np.argsort(np.asarray(best.mixture.means)[present, 0])
-    np.testing.assert_allclose(np.asarray(best.mixture.weights)[present], 1 / 3, atol=1e-4)
+    np.testing.assert_allclose(
+        np.asarray(best.mixture.weights)[present], 1 / 3, atol=1e-4
+    )
     means = np.stack([DATA["separated"][offset::3].mean(0) for offset in (0, 2, 1)])
-    np.testing.assert_allclose(np.asarray(best.mixture.means)[present][order], means, atol=1e-3)
+    np.testing.assert_allclose(
+        np.asarray(best.mixture.means)[present][order], means, atol=1e-3
+    )
 
 
-def test_k_means_ends_where_every_row_is_nearest_to_the_mean_of_its_own_cluster(start, key):
+def test_k_means_ends_where_every_row_is_nearest_to_the_mean_of_its_own_cluster(
+    start, key
+):
     rows, mask = padded(DATA["overlapping"])
     for members in np.asarray(start(draws_of(key), rows, mask)):
         members = members[members.any(1), :120]
@@ -132,7 +159,9 @@ def test_models_have_two_to_ten_clusters_that_share_out_the_rows(start, key):
 def test_the_first_centres_of_k_means_fall_into_different_clusters(key):
     draws = jax.random.uniform(key, (200, MAX_COMPONENTS, CANDIDATES))
     rows, mask = padded(DATA["separated"])
-    seeds = np.asarray(jax.jit(jax.vmap(lambda d: mixture_module._seed(d, rows, mask)))(draws))[:, :3]
+    seeds = np.asarray(
+        jax.jit(jax.vmap(lambda d: mixture_module._seed(d, rows, mask)))(draws)
+    )[:, :3]
     corners = np.stack([DATA["separated"][offset::3].mean(0) for offset in range(3)])
     clusters = ((seeds[:, :, None] - corners) ** 2).sum(-1).argmin(-1)
     different = np.mean([len(set(found)) == 3 for found in clusters.tolist()])
@@ -143,7 +172,9 @@ def test_rows_that_are_masked_have_no_effect(fit, key):
     draws = draws_of(key)
     plain = fit(draws, *padded(DATA["few"]))
     for junk in (1e6, np.nan):
-        jax.tree.map(np.testing.assert_array_equal, plain, fit(draws, *padded(DATA["few"], junk)))
+        jax.tree.map(
+            np.testing.assert_array_equal, plain, fit(draws, *padded(DATA["few"], junk))
+        )
 
 
 def test_250_identical_rows_give_that_row_and_nothing_non_finite(fit, key):
@@ -151,13 +182,20 @@ def test_250_identical_rows_give_that_row_and_nothing_non_finite(fit, key):
     best = fit(draws_of(key), *padded(np.tile(row, (250, 1))))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(best))
     present = np.asarray(best.mixture.weights) > 0
-    np.testing.assert_allclose(np.asarray(best.mixture.means)[present], np.tile(row, (present.sum(), 1)), atol=1e-6)
     np.testing.assert_allclose(
-        np.asarray(best.mixture.chols)[present], np.tile(1e-3 * np.eye(3), (present.sum(), 1, 1))
+        np.asarray(best.mixture.means)[present],
+        np.tile(row, (present.sum(), 1)),
+        atol=1e-6,
+    )
+    np.testing.assert_allclose(
+        np.asarray(best.mixture.chols)[present],
+        np.tile(1e-3 * np.eye(3), (present.sum(), 1, 1)),
     )
 
 
-def test_a_component_on_one_row_stays_positive_definite_among_values_of_a_million(fit, key):
+def test_a_component_on_one_row_stays_positive_definite_among_values_of_a_million(
+    fit, key
+):
     rows = DATA["few"].copy()
     rows[:, 2] *= 1e6
     best = fit(draws_of(key), *padded(rows))
@@ -165,7 +203,9 @@ def test_a_component_on_one_row_stays_positive_definite_among_values_of_a_millio
     least = (
         np.sqrt(mixture_module.MIN_RELATIVE_VARIANCE) * rows[:, 2].std()
     )  # 0.2, where the rounding of squares is 0.01
-    narrowest = np.asarray(best.mixture.chols)[:, 2, 2][np.asarray(best.mixture.weights) > 0].min()
+    narrowest = np.asarray(best.mixture.chols)[:, 2, 2][
+        np.asarray(best.mixture.weights) > 0
+    ].min()
     assert narrowest == pytest.approx(least, rel=0.01)
 
 
@@ -194,7 +234,10 @@ def refit():
 
 def lanes_of(names):
     """Returns [lane] rows and masks."""
-    return [jnp.stack(leaves) for leaves in zip(*(padded(DATA[name]) for name in names), strict=True)]
+    return [
+        jnp.stack(leaves)
+        for leaves in zip(*(padded(DATA[name]) for name in names), strict=True)
+    ]
 
 
 def blank_lanes(aic):
@@ -203,7 +246,9 @@ def blank_lanes(aic):
     return jax.tree.map(lambda leaf: jnp.stack([leaf] * 3), blank)
 
 
-def test_while_no_fit_is_due_nothing_is_evaluated_and_mixtures_stay_bit_identical(refit, key):
+def test_while_no_fit_is_due_nothing_is_evaluated_and_mixtures_stay_bit_identical(
+    refit, key
+):
     run, evaluations = refit
     key_due, key_idle = jax.random.split(key)
     lanes = lanes_of(["few", "overlapping", "separated"])
@@ -219,17 +264,27 @@ def test_while_no_fit_is_due_nothing_is_evaluated_and_mixtures_stay_bit_identica
     jax.effects_barrier()
     assert evaluations == []
     assert idle.iterations.tolist() == [0, 0, 0]
-    jax.tree.map(np.testing.assert_array_equal, idle, old.replace(iterations=idle.iterations))
+    jax.tree.map(
+        np.testing.assert_array_equal, idle, old.replace(iterations=idle.iterations)
+    )
 
 
-def test_a_lane_of_a_batch_is_fitted_as_alone_while_an_idle_one_keeps_its_mixture(refit, fit, key):
+def test_a_lane_of_a_batch_is_fitted_as_alone_while_an_idle_one_keeps_its_mixture(
+    refit, fit, key
+):
     names = ["few", "overlapping", "separated"]
     keys = jax.random.split(key, 3)
     draws = jax.vmap(draws_of)(jax.random.clone(keys))
-    batch = refit[0](keys, blank_lanes(7.0), *lanes_of(names), jnp.array([True, False, True]))
+    batch = refit[0](
+        keys, blank_lanes(7.0), *lanes_of(names), jnp.array([True, False, True])
+    )
     for lane in (0, 2):
         alone = fit(draws[lane], *padded(DATA[names[lane]]))
         found = jax.tree.map(lambda leaf: leaf[lane], batch)  # noqa: B023
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), found, alone)
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
+            found,
+            alone,
+        )
     assert float(batch.aic[1]) == 7.0
     assert not batch.mixture.weights[1].any()

@@ -31,8 +31,12 @@ from tests.teachers.goal_gan.made_up import (
 
 def test_the_bounds_become_plus_and_minus_a_half():
     corners = jnp.array([UNEQUAL.lower, UNEQUAL.upper, (3.0, 0.125)])
-    np.testing.assert_allclose(scale(UNEQUAL, corners), [[-0.5, -0.5], [0.5, 0.5], [0, 0]], atol=1e-5)
-    np.testing.assert_allclose(unscale(UNEQUAL, scale(UNEQUAL, corners)), corners, rtol=1e-5)
+    np.testing.assert_allclose(
+        scale(UNEQUAL, corners), [[-0.5, -0.5], [0.5, 0.5], [0, 0]], atol=1e-5
+    )
+    np.testing.assert_allclose(
+        unscale(UNEQUAL, scale(UNEQUAL, corners)), corners, rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("success", [False, True])
@@ -42,7 +46,14 @@ def test_a_generated_context_is_played_twice_in_a_row(key, success):
     history = []
     for number in range(1, 5):
         context, ticket = assign(TEACHER, state, jax.random.fold_in(key, number), last)
-        history.append((context, int(ticket.source), int(ticket.attempt), bool(ticket.first_success)))
+        history.append(
+            (
+                context,
+                int(ticket.source),
+                int(ticket.attempt),
+                bool(ticket.first_success),
+            )
+        )
         last = Attempt(ticket, context, jnp.asarray(success))
     contexts, sources, attempts, first = zip(*history, strict=True)
     assert attempts == (1, 2, 1, 2)
@@ -79,14 +90,18 @@ def test_in_a_rollout_each_slot_plays_its_contexts_in_pairs(key):
     act = lambda key, observation: (jnp.zeros(1), ())  # noqa: E731
     _, _, episodes, _ = rollout(env, key_steps, slots, act, assign_probe, 6, 1.0)
     contexts = np.asarray(episodes.context).reshape(6, 3)
-    np.testing.assert_array_equal(episodes.ticket.attempt.reshape(6, 3)[:, 0], [1, 2, 1, 2, 1, 2])
+    np.testing.assert_array_equal(
+        episodes.ticket.attempt.reshape(6, 3)[:, 0], [1, 2, 1, 2, 1, 2]
+    )
     np.testing.assert_array_equal(contexts[0::2], contexts[1::2])
     assert len(np.unique(contexts)) == 9
     state, metrics = update(TEACHER, state, jax.random.fold_in(key, 9), episodes)
     assert int(metrics.labelled) == 9
 
 
-def test_the_success_buffer_is_sampled_as_often_as_asked_and_only_where_it_has_entries(key):
+def test_the_success_buffer_is_sampled_as_often_as_asked_and_only_where_it_has_entries(
+    key,
+):
     teacher = TEACHER.replace(success_fraction=0.3, noise=0.0)
     empty = start(jax.random.fold_in(key, 0))
     _, source = draws(teacher.replace(success_fraction=1.0), empty, many(key))
@@ -113,7 +128,9 @@ def test_noise_is_a_fraction_of_each_width_and_contexts_stay_inside_the_bounds(k
     assert (contexts == jnp.array(UNEQUAL.upper)).mean() == pytest.approx(0.5, abs=0.03)
 
 
-def test_pre_training_starts_from_the_initial_distribution_unless_contexts_start_at_the_target(key):
+def test_pre_training_starts_from_the_initial_distribution_unless_contexts_start_at_the_target(
+    key,
+):
     teacher = GoalGAN(noise=0.0, initial=Gaussian.from_std((-2.5, 1.5), (0.75, 0.5)))
     state = start(jax.random.fold_in(key, 0), teacher)
     np.testing.assert_allclose(state.proposals.mean(0), [-2.5, 1.5], atol=1.2)
@@ -121,7 +138,9 @@ def test_pre_training_starts_from_the_initial_distribution_unless_contexts_start
     never = start(jax.random.fold_in(key, 0), teacher.replace(pretrain_iterations=0))
     without = start(jax.random.fold_in(key, 0), teacher.replace(start="target"))
     assert largest_difference(never, without) == 0
-    assert (jnp.abs(never.proposals.mean(0) - jnp.array([-2.5, 1.5])) > 1.5).all()  # untrained: about the centre
+    assert (
+        jnp.abs(never.proposals.mean(0) - jnp.array([-2.5, 1.5])) > 1.5
+    ).all()  # untrained: about the centre
     assert largest_difference(state.networks, never.networks) > 0.01
 
 
@@ -130,7 +149,9 @@ def test_seed_zero_twice_is_the_same_and_another_seed_is_not():
 
     def run(seed):
         key_init, key_update = jax.random.split(jax.random.key(seed))
-        return update(TEACHER, start(key_init), key_update, rows(contexts, True, False))[0]
+        return update(
+            TEACHER, start(key_init), key_update, rows(contexts, True, False)
+        )[0]
 
     assert largest_difference(run(0), run(0)) == 0
     assert largest_difference(run(0).networks, run(1).networks) > 0.1
@@ -140,15 +161,24 @@ def test_lanes_of_a_batch_equal_single_runs_and_an_idle_lane_keeps_its_bits(key)
     keys = jax.random.split(jax.random.fold_in(key, 0), 4)
     states = [start(keys[0]), start(keys[1]), start(keys[2]), start(keys[3])]
     teachers = [
-        TEACHER.replace(num_rollouts=n, learning_rate=r) for n, r in ((10, 1e-2), (10, 1e-2), (5, 1e-3), (20, 1e-3))
+        TEACHER.replace(num_rollouts=n, learning_rate=r)
+        for n, r in ((10, 1e-2), (10, 1e-2), (5, 1e-3), (20, 1e-3))
     ]
-    contexts = jax.vmap(SPACE.sample_uniform)(jax.random.split(jax.random.fold_in(key, 1), 12))
-    data = [rows(contexts, label, False) for label in (True, False, True, True)]  # trained, skipped, twice, not due
+    contexts = jax.vmap(SPACE.sample_uniform)(
+        jax.random.split(jax.random.fold_in(key, 1), 12)
+    )
+    data = [
+        rows(contexts, label, False) for label in (True, False, True, True)
+    ]  # trained, skipped, twice, not due
 
     def stacked(trees):
-        return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *trees)
+        return jax.tree.map(
+            lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *trees
+        )
 
-    batch, metrics = jax.jit(jax.vmap(update))(stacked(teachers), stacked(states), many(key, 4), stacked(data))
+    batch, metrics = jax.jit(jax.vmap(update))(
+        stacked(teachers), stacked(states), many(key, 4), stacked(data)
+    )
     np.testing.assert_array_equal(metrics.trainings, [1, 0, 2, 0])
     for lane in range(4):
         single, _ = update(teachers[lane], states[lane], many(key, 4)[lane], data[lane])
@@ -160,33 +190,68 @@ def test_lanes_of_a_batch_equal_single_runs_and_an_idle_lane_keeps_its_bits(key)
 
 def test_changing_a_traced_setting_compiles_nothing_new(key):
     state = start(jax.random.fold_in(key, 0))
-    contexts = jax.vmap(SPACE.sample_uniform)(jax.random.split(jax.random.fold_in(key, 1), 12))
-    step = jax.jit(lambda t, s, k, r: t.update(s, k, r, lambda observation: observation[:, 0]))
+    contexts = jax.vmap(SPACE.sample_uniform)(
+        jax.random.split(jax.random.fold_in(key, 1), 12)
+    )
+    step = jax.jit(
+        lambda t, s, k, r: t.update(s, k, r, lambda observation: observation[:, 0])
+    )
     for number, change in enumerate(
-        ({}, {"noise": 0.2}, {"num_rollouts": 7}, {"train_iterations": 9}, {"learning_rate": 0.1})
+        (
+            {},
+            {"noise": 0.2},
+            {"num_rollouts": 7},
+            {"train_iterations": 9},
+            {"learning_rate": 0.1},
+        )
     ):
-        step(TEACHER.replace(**change), state, jax.random.fold_in(key, 2 + number), rows(contexts, True, False))
+        step(
+            TEACHER.replace(**change),
+            state,
+            jax.random.fold_in(key, 2 + number),
+            rows(contexts, True, False),
+        )
     assert step._cache_size() == 1
 
 
-def test_after_ten_rounds_without_a_good_context_a_ring_of_two_good_arcs_is_learned(key):
-    teacher = GoalGAN(noise=0.05, num_rollouts=100, initial=Gaussian.from_std((0.0, 4.25), (2.0, 1.875)))
+def test_after_ten_rounds_without_a_good_context_a_ring_of_two_good_arcs_is_learned(
+    key,
+):
+    teacher = GoalGAN(
+        noise=0.05,
+        num_rollouts=100,
+        initial=Gaussian.from_std((0.0, 4.25), (2.0, 1.875)),
+    )
     before = state = start(jax.random.fold_in(key, 0), teacher)
     for number in range(10):
-        contexts = jax.vmap(SPACE.sample_uniform)(jax.random.split(jax.random.fold_in(key, 1 + number), 100))
+        contexts = jax.vmap(SPACE.sample_uniform)(
+            jax.random.split(jax.random.fold_in(key, 1 + number), 100)
+        )
         state, _ = update(
-            teacher, state, jax.random.fold_in(key, 100 + number), rows(contexts, False, False, total=200)
+            teacher,
+            state,
+            jax.random.fold_in(key, 100 + number),
+            rows(contexts, False, False, total=200),
         )
     assert largest_difference(state.networks, before.networks) == 0
     for number in range(10, 15):
-        contexts = jax.vmap(SPACE.sample_uniform)(jax.random.split(jax.random.fold_in(key, 1 + number), 200))
+        contexts = jax.vmap(SPACE.sample_uniform)(
+            jax.random.split(jax.random.fold_in(key, 1 + number), 200)
+        )
         place = scale(SPACE, contexts)
-        good = (jnp.abs(jnp.linalg.norm(place, axis=-1) - 0.3) < 0.06) & (jnp.abs(place[:, 0]) > 0.12)
+        good = (jnp.abs(jnp.linalg.norm(place, axis=-1) - 0.3) < 0.06) & (
+            jnp.abs(place[:, 0]) > 0.12
+        )
         state, metrics = update(
-            teacher, state, jax.random.fold_in(key, 100 + number), rows(contexts, good, False, total=200)
+            teacher,
+            state,
+            jax.random.fold_in(key, 100 + number),
+            rows(contexts, good, False, total=200),
         )
         assert int(metrics.trainings) == 2
-    contexts, _ = draws(teacher, state, jax.random.split(jax.random.fold_in(key, 200), 1000))
+    contexts, _ = draws(
+        teacher, state, jax.random.split(jax.random.fold_in(key, 200), 1000)
+    )
     place = scale(SPACE, contexts)
     near = jnp.abs(jnp.linalg.norm(place, axis=-1) - 0.3) < 0.06 + 0.1
     assert (place.std(0) >= 0.05).all()
@@ -199,10 +264,22 @@ def test_after_ten_rounds_without_a_good_context_a_ring_of_two_good_arcs_is_lear
     ("change", "message"),
     [
         ({"num_rollouts": 0}, "teacher.num_rollouts must be at least 1, got 0"),
-        ({"num_rollouts": 33}, "teacher.num_rollouts must be at most label_capacity = 32, got 33"),
-        ({"train_iterations": 2.5}, "teacher.train_iterations must be a whole number, got 2.5"),
-        ({"generator_hidden": (8, 0)}, "teacher.generator_hidden must be at least 1, got 0"),
-        ({"success_fraction": 1.5}, "teacher.success_fraction must lie in [0, 1], got 1.5"),
+        (
+            {"num_rollouts": 33},
+            "teacher.num_rollouts must be at most label_capacity = 32, got 33",
+        ),
+        (
+            {"train_iterations": 2.5},
+            "teacher.train_iterations must be a whole number, got 2.5",
+        ),
+        (
+            {"generator_hidden": (8, 0)},
+            "teacher.generator_hidden must be at least 1, got 0",
+        ),
+        (
+            {"success_fraction": 1.5},
+            "teacher.success_fraction must lie in [0, 1], got 1.5",
+        ),
         ({"noise": -0.1}, "teacher.noise must be at least 0, got -0.1"),
         ({"start": "middle"}, "teacher.start must be initial or target, got 'middle'"),
         (
