@@ -164,7 +164,7 @@ def test_no_feasible_point_of_scipy_is_better(rule, direction):
         }[rule]
 
         def objective(p):
-            return weights[0] * divergence(p, target) - weights[1] * gains @ p  # noqa: B023
+            return weights[0] * divergence(p, target) - weights[1] * gains @ p
 
         def room(p):
             return max_kl - (
@@ -176,7 +176,7 @@ def test_no_feasible_point_of_scipy_is_better(rule, direction):
             {"type": "ineq", "fun": room},
         ]
         if rule == "bound":
-            constraints.append({"type": "ineq", "fun": lambda p: gains @ p - bound})  # noqa: B023
+            constraints.append({"type": "ineq", "fun": lambda p: gains @ p - bound})
             assert gains @ probs >= bound
         bounds, options = [(1e-12, 1.0)] * old.size, {"ftol": 1e-15, "maxiter": 500}
         found = minimize(

@@ -410,7 +410,7 @@ def test_lanes_of_a_batch_with_their_own_settings_equal_single_runs(update, key)
 
     batch = jax.jit(jax.vmap(run))(settings, jax.random.clone(keys), masks)
     for lane in range(3):
-        teacher = jax.tree.map(lambda leaf: leaf[lane].item(), settings)  # noqa: B023
+        teacher = jax.tree.map(lambda leaf: leaf[lane].item(), settings)
         single = learn(
             update,
             teacher,
@@ -419,7 +419,7 @@ def test_lanes_of_a_batch_with_their_own_settings_equal_single_runs(update, key)
             contexts[masks[lane]],
             returns[masks[lane]],
         )
-        found = jax.tree.map(lambda leaf: leaf[lane], batch)  # noqa: B023
+        found = jax.tree.map(lambda leaf: leaf[lane], batch)
         jax.tree.map(
             lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
             found,

@@ -102,7 +102,7 @@ def test_every_model_converges_to_the_mixture_of_scikit_learn(name, start, climb
         expected = reference(
             DATA[name], np.asarray(responsibilities[model, :k, : len(DATA[name])])
         )
-        found = jax.tree.map(lambda leaf: np.asarray(leaf)[model], fits)  # noqa: B023
+        found = jax.tree.map(lambda leaf: np.asarray(leaf)[model], fits)
         assert found.iterations == expected.n_iter_
         np.testing.assert_allclose(
             found.log_likelihood, expected.score(DATA[name]), rtol=1e-4, atol=1e-4
@@ -280,7 +280,7 @@ def test_a_lane_of_a_batch_is_fitted_as_alone_while_an_idle_one_keeps_its_mixtur
     )
     for lane in (0, 2):
         alone = fit(draws[lane], *padded(DATA[names[lane]]))
-        found = jax.tree.map(lambda leaf: leaf[lane], batch)  # noqa: B023
+        found = jax.tree.map(lambda leaf: leaf[lane], batch)
         jax.tree.map(
             lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
             found,

@@ -203,7 +203,7 @@ def test_lanes_of_a_batch_with_their_own_settings_equal_single_runs(key):
     )
     for lane in range(3):
         single = run(goals[lane], history[lane], lane, masks[lane])
-        found = jax.tree.map(lambda leaf: leaf[lane], batch)  # noqa: B023
+        found = jax.tree.map(lambda leaf: leaf[lane], batch)
         jax.tree.map(
             lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5),
             found,
