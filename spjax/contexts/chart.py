@@ -9,7 +9,7 @@ trust region is close to the unit ball where KL is close to |z|^2 / 2.
 import abc
 import dataclasses
 import functools
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -76,6 +76,8 @@ class Chart(abc.ABC, Generic[Family, Data]):
     A new family writes the abstract methods; the others have defaults by automatic differentiation.
     """
 
+    has_floors: ClassVar[bool] = False  # whether `with_floor` means something
+
     @abc.abstractmethod
     def size(self, old: Family) -> int:
         """Returns n, the number of coordinates."""
@@ -119,7 +121,7 @@ class Chart(abc.ABC, Generic[Family, Data]):
             ValueError: the family has no floors.
         """
         raise ValueError(
-            f"std_floor is for Gaussian contexts; {type(self).__name__} has no floors: leave it out"
+            f"std_floor is for Gaussian contexts; {type(self).__name__} has no floors: set it to None"
         )
 
     def limits(self, data: Data, z: Float[Array, " n"]) -> Float[Array, " m"]:

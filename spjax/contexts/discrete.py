@@ -86,7 +86,7 @@ class Discrete(ContextDistribution):
 
     def settings(self) -> dict[str, Any]:
         """Returns the table and its weights, the largest of which is 1."""
-        weights = np.exp(np.asarray(self.logits) - np.asarray(self.logits).max())
+        weights = _on_host(self.logits)
         return {
             "table": tuple(map(_decimals, np.asarray(self.table))),
             "weights": _decimals(weights),
@@ -151,7 +151,8 @@ class Discrete(ContextDistribution):
         """Returns the number of the row nearest to a context, distances in units of the table's extent."""
         extent = self.table.max(axis=0) - self.table.min(axis=0)
         scale = jnp.where(extent > 0, extent, 1.0)
-        distances = ((context / scale - self.table / scale) ** 2).sum(axis=1)
+        apart = (context / scale)[None] - self.table / scale[None]
+        distances = (apart**2).sum(axis=1)
         numbers = jnp.arange(len(self.table), dtype=jnp.int32)
         # Not argmin, which cannot be lowered in a region of float64.
         return jnp.where(
@@ -165,7 +166,7 @@ class Discrete(ContextDistribution):
     def summary(self) -> Summary:
         """Returns mean and covariance."""
         mean = self.probs @ self.table
-        apart = self.table - mean
+        apart = self.table - mean[None]
         return Summary(mean=mean, covariance=(self.probs[:, None] * apart).T @ apart)
 
     def kl_to(self, other: "Discrete") -> Float[Array, ""]:
@@ -236,7 +237,7 @@ class Discrete(ContextDistribution):
                 "old and target must share one table, got tables that differ in their rows"
             )
         missing = np.flatnonzero(
-            (np.asarray(target.probs) == 0) & (np.asarray(self.probs) > 0)
+            (_on_host(target.logits) == 0) & (_on_host(self.logits) > 0)
         )
         if missing.size:
             raise ValueError(
@@ -252,6 +253,12 @@ class Discrete(ContextDistribution):
             & (logits < jnp.inf).all()
             & (logits > -jnp.inf).any()
         )
+
+
+def _on_host(logits: Float[Array, " N"]) -> np.ndarray:
+    """Returns weights, the largest of which is 1, without tracing anything."""
+    values = np.asarray(logits)
+    return np.exp(values - values.max())
 
 
 def _read(file: str) -> Discrete:

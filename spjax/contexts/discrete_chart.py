@@ -466,7 +466,7 @@ def _attach_backward(
         active & (length > 0), 1.0 / jnp.where(length > 0, length, 1.0), 0.0
     )
     unit = rows * scale[:, None]
-    schur = (unit * inverse) @ unit.T + jnp.diag(jnp.where(scale > 0, 0.0, 1.0))
+    schur = (unit * inverse[None]) @ unit.T + jnp.diag(jnp.where(scale > 0, 0.0, 1.0))
     along = solve_positive(schur, unit @ (inverse * v_bar))
     direction_of_v = inverse * (v_bar - along @ unit)
     pulled = pull_back(

@@ -45,6 +45,8 @@ class GaussianData:
 class GaussianChart(Chart[Gaussian, GaussianData]):
     """Coordinates around a Gaussian: the free entries of Z, row by row."""
 
+    has_floors = True
+
     def size(self, old: Gaussian) -> int:
         """Returns k (k + 3) / 2."""
         return old.dim * (old.dim + 3) // 2

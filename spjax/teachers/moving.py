@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
 
+from spjax import catalogue
 from spjax.contexts import ContextDistribution, ContextSpace
 from spjax.envs.base import Env, Task
 from spjax.episodes import Episodes, masked_mean
@@ -141,6 +142,11 @@ class Moving(Teacher):
         """Checks the distributions, that they go together, and the length of the floor."""
         super().check(space)
         check_floor(self.std_floor, space)
+        if self.std_floor is not None and not self.starts_at.chart.has_floors:
+            family = catalogue.name_of(self.starts_at)
+            raise ValueError(
+                f"teacher.std_floor is for gaussian contexts, {family} ones have no floors; set it to None"
+            )
         try:
             self.starts_at.check_target(self.aims_at)
         except ValueError as problem:

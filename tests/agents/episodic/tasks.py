@@ -55,5 +55,7 @@ class Aim(ToyTask):
         goal = jnp.ones_like(theta).at[0].set(context[0])
         distance = jnp.linalg.norm(theta - goal)
         success = distance < 0.5
-        reward = 1.0 * success if self.sparse else 10 * jnp.exp(-(distance**2) / 4)
+        reward = (
+            success.astype(float) if self.sparse else 10 * jnp.exp(-(distance**2) / 4)
+        )
         return Outcome(reward=reward, success=success, length=jnp.ones((), jnp.int32))
