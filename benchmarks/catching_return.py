@@ -133,8 +133,8 @@ def split_return(
         )
         action = jnp.clip(
             jnp.where(drawn, sample, mean),
-            jnp.asarray(env.action_lower),
-            jnp.asarray(env.action_upper),
+            jnp.asarray(env.action_lower)[None],
+            jnp.asarray(env.action_upper)[None],
         )
         after = jax.vmap(env.step)(keys_step, env_states, action)
         squared = (action**2).sum(-1)

@@ -17,7 +17,8 @@ DIRECTIONS = ("old-new", "new-old")
 
 
 def divergence(p, q):
-    return float((p * np.log(p / q)).sum())
+    there = p > 0
+    return float((p[there] * np.log(p[there] / q[there])).sum())
 
 
 def make(seed, size=6, count=25):
@@ -188,7 +189,7 @@ def test_no_feasible_point_of_scipy_is_better(rule, direction):
             options=options,
         ).x
         assert room(probs) >= 0
-        if min(room(found), *(c["fun"](found) for c in constraints[2:])) >= -1e-9:
+        if all(constraint["fun"](found) >= -1e-9 for constraint in constraints[1:]):
             compared += 1
             assert (
                 objective(probs) - objective(found)
@@ -230,7 +231,7 @@ def test_single_precision_results_keep_trust_region_and_bound_after_rounding(
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("rule", ["proportion", "bound"])
 def test_derivatives_equal_central_differences(rule, direction, name):
-    old, target, rows, values = make(1)
+    old, target, rows, values = make(3)  # where V_LB holds the update back
     weights = np.random.default_rng(0).normal(size=old.size)
 
     def loss(inputs):

@@ -38,7 +38,7 @@ class Line(ContextDistribution):
         )
 
     def summary(self):
-        return Summary(self.mean, jnp.exp(self.log_std))
+        return Summary(self.mean, jnp.diag(jnp.exp(2 * self.log_std)))
 
     def kl_to(self, other):
         scale, shift = (

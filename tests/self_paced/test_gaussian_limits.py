@@ -191,7 +191,7 @@ def test_turns_lead_from_the_initial_to_exactly_the_narrow_target_in_single_and_
 
         def turn(old, inputs):
             number, noise = inputs
-            contexts = old.mean + noise @ old.chol.T
+            contexts = old.mean[None] + noise @ old.chol.T
             far = kl_divergence(old, target) > 8000.0
             floor = jnp.where(far, jnp.array([0.2, 0.1875, 0.1], dtype), 0.0)
             values = 5 + jnp.tanh(contexts[:, 1] - 4)

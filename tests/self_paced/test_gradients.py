@@ -161,7 +161,7 @@ def test_derivatives_flow_through_a_curriculum_of_twelve_updates():
         target = Gaussian(jnp.array([2.5, 0.5]), jnp.diag(jnp.array([0.01, 0.01])))
 
         def step(old, noise):
-            contexts = old.mean + noise @ old.chol.T
+            contexts = old.mean[None] + noise @ old.chol.T
             values = 5 + jnp.tanh(contexts[:, 1] - 4)
             alpha = alpha_proportion(values.mean(), kl_divergence(old, target), zeta)
             new, _ = update_context(
