@@ -53,13 +53,7 @@ class A2C(OnPolicy):
             return (0.5 * error**2 - batch.advantage * log_prob).mean()
 
         value, gradient = jax.value_and_grad(loss)(state.params)
-        direction, optimiser = RMSPROP.update(gradient, state.optimiser)
-        params = jax.tree.map(
-            lambda p, d: p - self.learning_rate * d, state.params, direction
-        )
-        return (
-            A2CState(params=params, optimiser=optimiser),
-            world,
-            episodes,
-            A2CMetrics(value),
-        )
+        steps, optimiser = RMSPROP.update(gradient, state.optimiser)
+        steps = jax.tree.map(lambda step: -self.learning_rate * step, steps)
+        params = optax.apply_updates(state.params, steps)
+        return A2CState(params, optimiser), world, episodes, A2CMetrics(value)

@@ -32,20 +32,18 @@ class Pendulum(Env):
     def reset(self, key, context):
         """Returns the pendulum hanging still."""
         physics = jnp.array([jnp.pi, 0.0])  # angle [rad], velocity [rad/s]
-        return EnvState.start(physics, observe(physics, context), context)
+        return EnvState.start(physics, observe(*physics, context), context)
 
     def dynamics(self, key, state, action):
         """Returns the state one control period later: one step of semi-implicit Euler."""
         (angle, velocity), (mass, length) = state.physics, state.context
-        lift = action[0] / (mass * length**2)
-        velocity += self.control_period * (
-            lift + self.gravity / length * jnp.sin(angle)
-        )
+        pull = self.gravity / length * jnp.sin(angle)
+        velocity += self.control_period * (action[0] / (mass * length**2) + pull)
         angle += self.control_period * velocity
         return dataclasses.replace(
             state,
             physics=jnp.stack([angle, velocity]),
-            observation=observe(jnp.stack([angle, velocity]), state.context),
+            observation=observe(angle, velocity, state.context),
             reward=(1 + jnp.cos(angle)) / 2,  # never negative: schedules weigh returns
             success=jnp.cos(angle) > 0.95,
         )
@@ -56,9 +54,6 @@ class Pendulum(Env):
         return state.context[1] * jnp.stack([jnp.sin(angle), jnp.cos(angle)])
 
 
-def observe(physics, context):
+def observe(angle, velocity, context):
     """Returns cosine and sine of the angle, the velocity, and the context."""
-    angle, velocity = physics
-    return jnp.concatenate(
-        [jnp.stack([jnp.cos(angle), jnp.sin(angle), velocity]), context]
-    )
+    return jnp.stack([jnp.cos(angle), jnp.sin(angle), velocity, *context])

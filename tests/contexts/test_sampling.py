@@ -85,19 +85,19 @@ def test_a_value_on_the_bound_is_inside_in_single_precision_too():
     [
         (
             Gaussian.from_std([5.0, 1.0], [1.0, 1.0]),
-            r"teacher.target_mean: position = 5 lies outside its bounds \[-4, 4\] m",
+            r"teacher.target.mean: position = 5 lies outside its bounds \[-4, 4\] m",
         ),
         (
             Gaussian.from_std([1.0], [1.0]),
-            r"teacher.target_mean needs 2 values \(position, friction\), got 1",
+            r"teacher.target.mean needs 2 values \(position, friction\), got 1",
         ),
         (
             Gaussian(jnp.zeros(2), jnp.eye(3)),
-            r"teacher.target_std needs 2 values \(position, friction\), got 3",
+            r"teacher.target.std needs 2 values \(position, friction\), got 3",
         ),
         (
             Gaussian(jnp.zeros(2), jnp.diag(jnp.array([1.0, 0.0]))),
-            "teacher.target_std of friction must be positive",
+            "teacher.target.std of friction must be positive",
         ),
         (
             Gaussian(jnp.zeros(2), jnp.eye(2), outside="wrap"),
