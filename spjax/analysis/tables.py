@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 
 from rich.table import Table
+from rich.text import Text
 
 from spjax.analysis.statistics import welch_against_paper
 from spjax.analysis.text import setting_text
@@ -61,14 +62,17 @@ def terminal_table(
             else "left",
         )
     for row in comparison(records, metric):
-        table.add_row(*_emphasised(row, "[bold]", "[/bold]"))
+        cells = [Text(cell) for cell in row.cells]  # a bracket in a name is no markup
+        if row.differs:
+            cells[HEADER.index("ours")].stylize("bold")
+        table.add_row(*cells)
     return table
 
 
 def markdown_table(records: Sequence[Record], metric: str = "discounted_return") -> str:
     """Returns the comparison in Markdown; ours is bold where it differs from the paper's at p < 1 %."""
     return markdown(
-        HEADER, 3, [_emphasised(row, "**", "**") for row in comparison(records, metric)]
+        HEADER, 3, [_emphasised(row) for row in comparison(records, metric)]
     )
 
 
@@ -116,12 +120,10 @@ def p_against_paper(record: Record) -> float:
     )
 
 
-def _emphasised(row: Row, opening: str, closing: str) -> tuple[str, ...]:
-    return (
-        dataclasses.replace(row, ours=f"{opening}{row.ours}{closing}")
-        if row.differs
-        else row
-    ).cells
+def _emphasised(row: Row) -> tuple[str, ...]:
+    if row.differs:
+        row = dataclasses.replace(row, ours=f"**{row.ours}**")
+    return row.cells
 
 
 def _row(record: Record) -> Row:

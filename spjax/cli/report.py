@@ -8,7 +8,7 @@ from rich.console import Console
 
 from spjax.analysis.records import records_of_run
 from spjax.analysis.tables import comparison, terminal_table
-from spjax.cli.terminal import print_table
+from spjax.cli import terminal
 from spjax.runs.read import Run, load_run
 from spjax.runs.results import Record
 from spjax.runs.schema import Frozen
@@ -16,9 +16,9 @@ from spjax.runs.schema import Frozen
 
 def report(folder: Path, plots: bool) -> None:
     """Prints the result beside the paper's, the times and what went wrong; draws the pictures and names them."""
-    console, run = Console(), load_run(folder)
+    console, run = terminal.console(), load_run(folder)
     records = records_of_run(run, experiment="run")
-    print_table(console, terminal_table(records))
+    terminal.print_table(console, terminal_table(records))
     for line in (*_remarks(run, records), f"run folder: {folder}"):
         say(console, line)
     if plots:
@@ -27,9 +27,7 @@ def report(folder: Path, plots: bool) -> None:
 
 def draw(console: Console, folder: Path, only: Sequence[str] = ()) -> None:
     """Draws the pictures of a run folder, all or those of these names, and names them."""
-    from spjax.analysis.pictures import (
-        plot_run,
-    )  # Matplotlib, which a run without pictures need not wait for
+    from spjax.analysis.pictures import plot_run  # Matplotlib takes its time
 
     for picture in plot_run(folder, only):
         say(console, f"picture: {picture}")
@@ -37,7 +35,7 @@ def draw(console: Console, folder: Path, only: Sequence[str] = ()) -> None:
 
 def say(console: Console, line: str) -> None:
     """Prints a line as it is."""
-    console.print(line, highlight=False, soft_wrap=True, markup=False)
+    console.print(line, soft_wrap=True)
 
 
 def frozen_lanes(frozen: Sequence[Frozen]) -> str:

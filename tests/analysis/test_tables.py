@@ -60,6 +60,12 @@ def test_the_terminal_table_holds_the_same_cells() -> None:
     assert "\x1b[1m2.10 ± 0.05\x1b[0m" in text
 
 
+def test_a_bracket_in_a_name_is_no_markup() -> None:
+    console = Console(width=140, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(tables.terminal_table([a_record(teacher="mine [red]")]))
+    assert "mine [red]" in console.export_text()
+
+
 def test_only_records_of_the_metric_are_shown() -> None:
     records = [
         a_record(),

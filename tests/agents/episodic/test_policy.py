@@ -20,6 +20,14 @@ def test_samples_follow_the_truncated_distribution_when_a_redraw_is_likely_to_su
     assert stats.kstest(np.asarray(draws)[:, 0], truncated.cdf).pvalue > 1e-3
 
 
+def test_samples_are_correlated_as_the_factor_says(key):
+    chol = jnp.array([[1.0, 0.0], [0.8, 0.3]])
+    draws = sample_inside(
+        key, jnp.zeros((20_000, 2)), chol, (-50.0, -50.0), (50.0, 50.0)
+    )
+    np.testing.assert_allclose(np.cov(np.asarray(draws).T), chol @ chol.T, atol=0.03)
+
+
 def test_samples_are_clipped_after_a_hundred_redraws(key):
     std, size = 10.0, 16
     draws = np.asarray(
