@@ -29,7 +29,9 @@ def hold():
         def control_step(carry, time):
             states, total, ended = carry
             after = jax.vmap(ENV.step)(keys, states, jnp.zeros((NUM_THROWS, 5)))
-            total = total + jnp.where(ended, 0.0, 0.995**time * after.reward)
+            total = total + jnp.where(
+                ended, 0.0, 0.995 ** time.astype(float) * after.reward
+            )
             return (after, total, ended | after.terminated | after.truncated), None
 
         start = (states, jnp.zeros(NUM_THROWS), jnp.zeros(NUM_THROWS, bool))

@@ -34,7 +34,7 @@ def runs():
         [[3.0, -2.0], [0.0, 0.0], [-3.0, 2.0], [3.9, 1.0], [1.0, 1.0], [3.0, -2.0]]
     )
     swing = jnp.cos(jnp.linspace(0.0, 3.0, STEPS))
-    actions = speeds[:, None] * swing[:, None]
+    actions = speeds[:, None] * swing[None, :, None]
     actions = actions.at[BROKEN, 7, 0].set(jnp.nan)
 
     def run(engine):
