@@ -118,7 +118,7 @@ def test_the_reward_of_a_step_has_a_finite_gradient_at_the_corners_and_under_ext
         )
         for action in (
             jnp.zeros_like(sign),
-            sign * jnp.asarray(env.action_upper),
+            sign * jnp.asarray(env.action_upper)[None],
             1e3 * sign,
         ):
             found = gradient(

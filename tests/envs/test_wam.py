@@ -277,7 +277,7 @@ def test_a_reset_moves_only_the_controlled_joints_and_desires_where_they_are(key
         jax.random.split(key, 4000), context
     )
     offset, speed = (
-        np.asarray(positions[:, :7] - jnp.asarray(scene.HOME)),
+        np.asarray(positions[:, :7] - jnp.asarray(scene.HOME)[None]),
         np.asarray(velocities[:, :7]),
     )
     np.testing.assert_array_equal(desired, positions[:, jnp.asarray(MOVED)])

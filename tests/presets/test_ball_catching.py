@@ -173,7 +173,7 @@ def test_both_starts_were_published_here_and_one_elsewhere():
 @pytest.mark.parametrize("task", ["ball-catching", "point-mass-3d"])
 def test_a_start_that_is_none_is_one_sentence(task):
     with pytest.raises(
-        ValueError, match=r"^teacher.start must be initial or target, got 'goal'$"
+        ValueError, match=r"^start must be initial or target, got 'goal'$"
     ):
         preset(task, start="goal")
 
