@@ -59,7 +59,7 @@ class Checkpoints:
         """
         path = self._path(iteration)
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 found = {name: file[name] for name in file.files}
         except Exception as error:  # there is no end to what damage may raise
             raise ValueError(f"checkpoint {path} cannot be read: {error}") from error

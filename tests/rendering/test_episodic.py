@@ -60,10 +60,10 @@ class Bead(EpisodicTask):
         )
 
     def states(self, key, theta, context):
-        time = jnp.arange(self.horizon + 1)
+        time = jnp.arange(self.horizon + 1.0)
         none = jnp.zeros((self.horizon + 1, 1))
         physics = PhysicsState(
-            qpos=self.control_period * time[:, None] * theta,
+            qpos=self.control_period * time[:, None] * theta[None],
             qvel=jnp.broadcast_to(theta, none.shape),
             act=none[:, :0],
             warmstart=none,
