@@ -138,7 +138,7 @@ def split_return(
         )
         after = jax.vmap(env.step)(keys_step, env_states, action)
         squared = (action**2).sum(-1)
-        discount = agent.discount**time
+        discount = agent.discount ** time.astype(float)
         alive, cost = jnp.full(throws, ALIVE_REWARD), ACTION_COST * squared
         catch = after.reward - alive + cost
         steps = jnp.ones(throws)

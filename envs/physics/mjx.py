@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from spjax.envs.physics.base import LIMIT, Advanced, Physics
+from spjax.promotion import lenient
 
 with contextlib.redirect_stdout(
     io.StringIO()
@@ -103,7 +104,8 @@ class Mjx(Physics):
         ) -> tuple[tuple[Array, Array], None]:
             core, contacts = carry
             parts = dict(zip(names, jnp.split(core, ends), strict=True))
-            after = mjx.step(model, data.replace(**parts))
+            with lenient():
+                after = mjx.step(model, data.replace(**parts))
             touched = after.sensordata[self.compiled.columns] > 0
             moved = jnp.concatenate([getattr(after, name) for name in names])
             still = contacts.any()

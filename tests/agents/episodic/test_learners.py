@@ -301,7 +301,9 @@ def test_a_floor_keeps_the_contexts_wide_until_they_are_near_the_target():
     far = np.asarray(metrics.teacher.kl_to_target) > 20
     std = np.asarray(states.teacher_state.distribution.chol)[:, 0, 0]
     assert far.any()
+    assert not far[-1]
     assert (std[far] >= 0.5 * (1 - 1e-5)).all()
+    assert std[-1] < 0.2
 
 
 def test_sprl_without_a_teacher_that_states_its_problem_says_what_it_needs(self_paced):
