@@ -57,9 +57,8 @@ def _fingerprint(args: Sequence[str]) -> str:
     sources = [*_PACKAGE.rglob("*.py"), *(_PACKAGE / "envs").resolve().rglob("*.py")]
     own = [Path(where) for where in uses_of(args) if Path(where).is_file()]
     changed = [file.stat().st_mtime_ns for file in (*sources, *own)]
-    installed = [
-        Path(folder).stat().st_mtime_ns for folder in sys.path if Path(folder).is_dir()
-    ]
+    packages = (Path(folder) for folder in sys.path if folder.endswith("-packages"))
+    installed = [folder.stat().st_mtime_ns for folder in packages if folder.is_dir()]
     width = shutil.get_terminal_size().columns
     facts = (
         spjax.__version__,
