@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 SEEDS ?= 20
 JOBS ?= 2
 
-.PHONY: demo test check device-check install clean
+.PHONY: demo test test-fast check device-check install clean
 
 demo: $(VENV)/.installed  ## 20 seeds of self-paced PPO on the 3-D point mass, with pictures
 	$(BIN)/spjax train point-mass-3d --agent ppo --teacher self-paced --seeds $(SEEDS)
 
 test: $(VENV)/.installed check  ## formatting, types and the whole suite
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations 30 --durations-min 5
+
+test-fast: $(VENV)/.installed  ## the tests that take less than two seconds each
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 check: $(VENV)/.installed  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -93,6 +93,7 @@ def run(mine):
     return folder
 
 
+@pytest.mark.slow
 def test_the_folder_spells_the_users_parts_and_where_they_come_from(run, mine):
     content = json.loads((run / "config.json").read_text())
     assert content["config"]["task"] == {"task": "hit-the-mark", "reach": 0.75}
@@ -119,6 +120,7 @@ def test_the_resumed_run_has_every_iteration_and_what_the_users_teacher_did(run)
     )
 
 
+@pytest.mark.slow
 def test_evaluate_plot_and_render_find_the_users_parts(run):
     assert "20 episodes on mark 1.5 m," in spjax(
         "evaluate", run, "--episodes", "20", "--context", "1.5"
@@ -148,6 +150,7 @@ def test_a_file_that_was_changed_or_is_missing_is_one_sentence(
         mine.write_text(text)
 
 
+@pytest.mark.slow
 def test_a_changed_file_in_a_new_place_is_accepted_with_use_and_its_code_is_what_runs(
     run, mine
 ):

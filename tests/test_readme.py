@@ -23,6 +23,7 @@ def blocks():
     return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_sweep_of_the_python_example_trains_and_draws(blocks, tmp_path):
     code = blocks[0]
     assert len(code.strip().splitlines()) < 15
@@ -38,6 +39,7 @@ def test_the_sweep_of_the_python_example_trains_and_draws(blocks, tmp_path):
     assert len(list((tmp_path / "run" / "pictures").glob("*.png"))) > 3
 
 
+@pytest.mark.slow
 def test_the_context_update_of_the_example_has_a_gradient_of_the_right_value(
     blocks, capsys
 ):
@@ -56,6 +58,7 @@ def test_the_context_update_of_the_example_has_a_gradient_of_the_right_value(
 COMMANDS = re.findall(r"^spjax (?:train|sweep) [^#\n]*", README, re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_of_the_readme_starts_what_it_says(
     command, tmp_path, monkeypatch

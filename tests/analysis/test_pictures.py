@@ -79,6 +79,7 @@ def test_what_was_not_recorded_is_not_drawn(make_run: MakeRun) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_swept_run_has_snapshots_and_trajectories_for_each_value(
     make_run: MakeRun,
 ) -> None:
@@ -118,6 +119,7 @@ def plot(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_a_picture_in_a_users_file_is_drawn_with_the_others(
     make_run: MakeRun, tmp_path: Path
 ) -> None:
@@ -144,6 +146,7 @@ def test_a_picture_in_a_users_file_is_drawn_with_the_others(
     )
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn_by_name(make_run: MakeRun, tmp_path: Path) -> None:
     folder, mine = make_run(), tmp_path / "mine.py"
     mine.write_text(MINE)

@@ -123,6 +123,7 @@ def test_the_point_mass_has_no_starred_cells() -> None:
     ] == []
 
 
+@pytest.mark.slow
 def test_the_table_has_returns_catches_and_iterations_beside_print(
     make_cell: MakeCell,
     runs_of: Callable[..., Runs],
@@ -207,6 +208,7 @@ def test_the_two_thresholds_belong_to_the_pairs_of_the_same_start(
     ]
 
 
+@pytest.mark.slow
 def test_records_say_what_an_asterisk_changed(
     make_cell: MakeCell, runs_of: Callable[..., Runs], tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from spjax.training.collect import Outcome
 THROWS = 64
 
 
+@pytest.mark.slow
 def test_the_parts_add_up_to_the_return_of_the_same_throws_and_only_drawn_actions_of_a_fresh_policy_cost():
     experiment = jax.tree.map(
         lambda leaf: leaf[0], spjax.preset("ball-catching").experiments()

@@ -187,6 +187,7 @@ def test_sprl_and_spdl_share_an_axis_of_environment_steps(
     ]
 
 
+@pytest.mark.slow
 def test_a_narrow_gate_leaves_a_local_optimum_at_the_wall_and_a_peak_at_the_gate() -> (
     None
 ):

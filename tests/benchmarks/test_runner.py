@@ -150,6 +150,7 @@ def cells_trained(calls: Sequence[str]) -> list[str]:
     return [call.split()[1] for call in calls]
 
 
+@pytest.mark.slow
 def test_the_command_trains_what_its_filters_let_through(
     tmp_path: Path, calls: list[str]
 ) -> None:
@@ -171,6 +172,7 @@ def test_the_command_trains_what_its_filters_let_through(
     assert (tmp_path / "results" / "table-1.md").is_file()
 
 
+@pytest.mark.slow
 def test_a_whole_name_takes_no_cell_that_contains_it(
     tmp_path: Path, calls: list[str]
 ) -> None:
@@ -200,6 +202,7 @@ def test_a_whole_name_takes_no_cell_that_contains_it(
     assert cells_trained(calls) == ["ball-catching_ppo_default", starred]
 
 
+@pytest.mark.slow
 def test_records_of_this_device_say_how_long_training_takes(
     make_cell: MakeCell,
     tmp_path: Path,
@@ -252,6 +255,7 @@ def test_a_full_disk_is_one_sentence(
     assert capsys.readouterr().out.endswith("the disk is full\n")
 
 
+@pytest.mark.slow
 def test_what_could_not_be_trained_is_an_exit_code(
     tmp_path: Path, calls: list[str]
 ) -> None:
@@ -296,6 +300,7 @@ def test_a_folder_of_other_settings_ends_in_one_sentence(
     )
 
 
+@pytest.mark.slow
 def test_what_has_finished_is_kept_and_counts_on_every_machine(
     make_cell: MakeCell, tmp_path: Path, calls: list[str]
 ) -> None:
@@ -374,6 +379,7 @@ def test_more_seeds_go_beside_those_that_are_kept(
     ]
 
 
+@pytest.mark.slow
 def test_elsewhere_everything_is_trained_anew(
     make_cell: MakeCell, tmp_path: Path, calls: list[str]
 ) -> None:
@@ -384,6 +390,7 @@ def test_elsewhere_everything_is_trained_anew(
     assert cells_trained(calls) == [RANDOM.name]
 
 
+@pytest.mark.slow
 def test_a_record_that_has_more_than_is_finished_here_stays(
     make_cell: MakeCell, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,6 +74,7 @@ def difference(name, old, ours, theirs):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("iteration", [40, 160])
 def test_with_the_dual_minimised_to_the_end_the_peer_makes_the_same_update_as_ours(
     trained, iteration
@@ -93,6 +94,7 @@ def test_with_the_published_solver_settings_the_peer_makes_nearly_the_same_updat
         assert difference(name, *states) < 0.1
 
 
+@pytest.mark.slow
 def test_the_peer_has_the_rollouts_and_features_of_the_gate(trained):
     state = as_peer_state(trained[40])
     generator = np.random.default_rng(1)

@@ -299,6 +299,7 @@ def test_the_figure_draws_what_there_is(
     ] == ["rollouts.png"]
 
 
+@pytest.mark.slow
 def test_each_panel_of_the_trade_off_is_one_sweep_around_the_published_setting() -> (
     None
 ):

@@ -30,6 +30,7 @@ def content(folder):
     }
 
 
+@pytest.mark.slow
 def test_training_writes_the_run_that_the_flags_describe(trained):
     content = json.loads((trained / "config.json").read_text())
     config = content["config"]
@@ -54,6 +55,7 @@ def test_training_into_a_folder_that_exists_is_refused(trained, capsys):
     assert content(trained) == before
 
 
+@pytest.mark.slow
 def test_resume_ends_with_the_bits_of_the_undisturbed_run_and_draws_pictures(
     trained, tmp_path, capsys
 ):
@@ -117,6 +119,7 @@ def test_a_narrow_terminal_never_cuts_a_number(trained, monkeypatch, capsys):
     assert printed["200"] == printed["50"] == printed["20"]
 
 
+@pytest.mark.slow
 def test_a_curriculum_that_starts_where_it_should_end_is_trained_and_drawn(
     tmp_path, capsys
 ):

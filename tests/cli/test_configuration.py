@@ -200,6 +200,7 @@ def test_settings_of_a_film_may_be_given_in_one_flag_or_in_several():
         assert [text for texts in given for text in texts] == list(both)
 
 
+@pytest.mark.slow
 def test_a_switch_may_be_spelled_out_whatever_its_default(captured_config):
     for default, env in ((False, "point-mass-2d"), (True, "ball-catching")):
         assert captured_config("train", env)[0].hold_position == default

@@ -22,6 +22,7 @@ BUILT_IN = (
 NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [

@@ -20,6 +20,7 @@ def random_gaussian(rng, dim):
     return Gaussian(jnp.asarray(10 * rng.normal(size=dim)), jnp.asarray(chol))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [1, 2, 3, 5, 10])
 def test_kl_divergence_equals_the_textbook_formula(dim):
     rng = np.random.default_rng(dim)
@@ -36,6 +37,7 @@ def test_kl_divergence_equals_the_textbook_formula(dim):
     np.testing.assert_allclose(computed, expected, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_kl_of_a_distribution_to_itself_is_zero_with_zero_gradient():
     p = Gaussian(jnp.array([2.0, 400.0]), jnp.array([[2.0, 0.0], [0.3, 1e-3]]))
     assert float(kl_divergence(p, p)) == 0.0

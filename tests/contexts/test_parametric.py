@@ -69,6 +69,7 @@ RULES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["old-new", "new-old"])
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_the_update_is_that_of_the_gaussian(rule, direction):
@@ -92,6 +93,7 @@ def test_the_update_is_that_of_the_gaussian(rule, direction):
     assert float(record.kl) <= 0.05
 
 
+@pytest.mark.slow
 def test_the_update_has_the_gradient_of_the_gaussian():
     def mean_after(alpha, old, target):
         return (

@@ -21,6 +21,7 @@ def test_what_the_readme_says_of_own_parts_is_the_command_of_a_tutorial():
     assert tutorial == f"{own} --out runs/pendulum"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [command for command in TRAINED if command not in OWN]
 )

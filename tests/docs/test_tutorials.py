@@ -78,6 +78,7 @@ def test_the_tutorial_is_one_short_file_with_docstrings_shown_in_full_beside_it(
     assert f"(tutorials/{name}.md)" in (ROOT / "docs" / "README.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "own_picture"])
 def test_the_tutorial_trains_survives_a_kill_and_is_evaluated_drawn_and_filmed(
     name, tmp_path
@@ -105,6 +106,7 @@ def test_the_tutorial_trains_survives_a_kill_and_is_evaluated_drawn_and_filmed(
     assert list((killed / "films").glob("*.html"))
 
 
+@pytest.mark.slow
 def test_the_picture_is_drawn_with_the_built_in_ones_and_alone(tmp_path):
     train, together, alone = commands((TUTORIALS / "own_picture.md").read_text())
     run_well(tmp_path, smaller(train))
@@ -119,6 +121,7 @@ def test_the_picture_is_drawn_with_the_built_in_ones_and_alone(tmp_path):
     assert list(pictures.iterdir()) == [own]
 
 
+@pytest.mark.slow
 def test_the_index_lists_every_tutorial_and_its_commands_know_the_parts_of_the_files(
     tmp_path,
 ):

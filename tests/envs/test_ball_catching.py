@@ -43,6 +43,7 @@ def hold():
     return jax.jit(play)
 
 
+@pytest.mark.slow
 def test_holding_still_catches_most_balls_of_the_initial_distribution_and_hardly_any_of_the_target(
     hold, key
 ):

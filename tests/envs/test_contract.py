@@ -39,6 +39,7 @@ def test_reset_takes_the_given_context_and_clips_it_to_the_bounds(env, key):
     np.testing.assert_array_equal(far.context, jnp.asarray(space.upper, jnp.float32))
 
 
+@pytest.mark.slow
 def test_states_stay_finite_at_the_corners_of_the_context_space_under_extreme_actions(
     env, key
 ):
@@ -64,6 +65,7 @@ def test_states_stay_finite_at_the_corners_of_the_context_space_under_extreme_ac
         assert not (state.terminated & state.truncated).any()
 
 
+@pytest.mark.slow
 def test_jit_equals_eager_and_vmap_equals_a_loop(env, key):
     contexts = corners(env)[:4]
     indices = jnp.arange(len(contexts))
@@ -128,6 +130,7 @@ def test_the_reward_of_a_step_has_a_finite_gradient_at_the_corners_and_under_ext
         state = step(keys, state, 1e3 * sign)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in EPISODIC if name in IN_JAX])
 def test_the_reward_of_a_rollout_has_a_finite_gradient_whatever_the_parameters(
     name, key
@@ -183,6 +186,7 @@ def test_a_step_counts_time_and_cuts_at_the_horizon_what_has_not_ended(name, key
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STEP_BASED)
 def test_actions_outside_the_bounds_act_like_those_at_the_bounds(name, key):
     env = TASKS[name]

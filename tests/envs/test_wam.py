@@ -158,6 +158,7 @@ def test_the_actuators_are_the_published_controller_to_rounding(model):
     assert np.ptp(data.qpos[:7]) > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "published"), [(0.0, 0.82), (1.0, 0.65)])
 def test_an_idle_arm_catches_the_published_share_of_the_initial_throws(
     model, noise, published

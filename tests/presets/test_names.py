@@ -7,6 +7,7 @@ from spjax.presets import preset, preset_names
 from spjax.presets.table import SCHEDULED, STARTED
 
 
+@pytest.mark.slow
 def test_every_listed_preset_can_be_run():
     names = preset_names()
     # eight curricula of three learners, four of which have a second start in ball catching; the episodic ones

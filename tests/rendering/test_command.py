@@ -42,6 +42,7 @@ def film_in(path):
     )
 
 
+@pytest.mark.slow
 def test_render_writes_the_three_files_says_what_happened_and_changes_nothing_else(
     trained, capsys
 ):
@@ -72,6 +73,7 @@ def test_render_writes_the_three_files_says_what_happened_and_changes_nothing_el
     assert len(new) == 3
 
 
+@pytest.mark.slow
 def test_the_same_command_films_the_same_episodes_and_another_draw_or_lane_others(
     trained, tmp_path
 ):
@@ -160,6 +162,7 @@ def test_a_run_that_does_not_exist_is_one_sentence(capsys):
     assert capsys.readouterr().err == "spjax: there is no run folder nowhere\n"
 
 
+@pytest.mark.slow
 def test_without_opengl_the_page_is_written_all_the_same(
     space_film, tmp_path, monkeypatch, capsys
 ):
@@ -174,6 +177,7 @@ def test_without_opengl_the_page_is_written_all_the_same(
     assert capsys.readouterr().out == f"page: {tmp_path}/film.html\n"
 
 
+@pytest.mark.slow
 def test_without_an_encoder_the_gif_is_written_all_the_same(
     plane_film, tmp_path, monkeypatch
 ):

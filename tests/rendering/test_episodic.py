@@ -95,6 +95,7 @@ def trained(tmp_path_factory):
     return spjax.train(config, tmp_path_factory.mktemp("bead") / "run", progress=False)
 
 
+@pytest.mark.slow
 def test_an_episodic_task_in_a_scene_is_filmed_where_it_moves(trained, capsys):
     assert main(["render", str(trained), "--format", "html", "--context", "0.75"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -113,6 +114,7 @@ def test_an_episodic_task_in_a_scene_is_filmed_where_it_moves(trained, capsys):
     assert (end == "success") == (abs(way[-1] - 0.75) < 0.1)
 
 
+@pytest.mark.slow
 def test_the_states_are_those_of_the_rollouts_that_play_evaluates(trained):
     config = RunConfig.built(
         json.loads((trained / "config.json").read_text())["config"]

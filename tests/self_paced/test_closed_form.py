@@ -143,6 +143,7 @@ def test_towards_the_target_the_distance_never_grows(moves_scale):
         ) <= before * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_a_mean_step_reaches_most_of_the_improvement_of_the_full_solve_and_never_more_while_v_lb_is_kept():
     batch = family_batch("float64")
     closed, record = step(batch, False)

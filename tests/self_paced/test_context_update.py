@@ -39,6 +39,7 @@ def assert_feasible(batch, new, rule, direction, tolerance=1e-6):
                 ) >= problem.performance_bound - 1e-9 * (1 + abs(start))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["old-new", "new-old"])
 @pytest.mark.parametrize("rule", ["proportion", "bound"])
 def test_single_precision_results_are_feasible_after_rounding_and_never_worse_than_the_start(
@@ -66,6 +67,7 @@ def test_single_precision_results_are_feasible_after_rounding_and_never_worse_th
         assert end <= start + 1e-9 * (1 + abs(start))
 
 
+@pytest.mark.slow
 def test_results_are_never_worse_than_those_of_trust_constr():
     batch = problem_batch("float64")
     new, _ = run("proportion", batch)
@@ -81,6 +83,7 @@ def test_results_are_never_worse_than_those_of_trust_constr():
         assert ours - theirs <= 1e-4 * (start - ours) + 1e-12 * (1 + abs(start))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["old-new", "new-old"])
 def test_results_of_the_bound_rule_are_never_worse_than_those_of_trust_constr(
     direction,
@@ -113,6 +116,7 @@ def test_results_of_the_bound_rule_are_never_worse_than_those_of_trust_constr(
     assert moved >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "dim", "direction"), [(62, 3, "old-new"), (88, 3, "new-old")]
 )
@@ -143,6 +147,7 @@ def test_a_capped_solve_is_flagged_and_still_feasible():
     assert update.iterations.max() == 3
 
 
+@pytest.mark.slow
 def test_single_precision_solves_keep_the_trust_region_too():
     batch = problem_batch()
     new, _ = run("proportion", batch, precision="float32")
@@ -302,6 +307,7 @@ def test_the_bound_rule_rewards_then_approaches_then_freezes_in_one_compiled_fun
     assert closer[3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lanes", [1024, 4096])
 def test_thousands_of_lanes_finish(lanes):
     batch = jax.tree.map(
@@ -312,6 +318,7 @@ def test_thousands_of_lanes_finish(lanes):
     assert np.all(np.isfinite(new.mean))
 
 
+@pytest.mark.slow
 def test_a_batch_equals_a_loop_over_single_updates():
     batch = jax.tree.map(lambda leaf: leaf[:13], problem_batch("float64"))
     together, _ = run("proportion", batch)
@@ -328,6 +335,7 @@ def test_a_batch_equals_a_loop_over_single_updates():
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x64", [False, True])
 def test_a_scan_of_batched_updates_works_with_wide_types_on_and_off(x64):
     dtype = "float64" if x64 else "float32"

@@ -145,6 +145,7 @@ def test_a_trust_region_wider_than_the_simplex_puts_all_mass_on_the_best_row():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_no_feasible_point_of_scipy_is_better(rule, direction):
@@ -198,6 +199,7 @@ def test_no_feasible_point_of_scipy_is_better(rule, direction):
     assert compared >= 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("rule", ["proportion", "bound"])
 def test_single_precision_results_keep_trust_region_and_bound_after_rounding(
@@ -227,6 +229,7 @@ def test_single_precision_results_keep_trust_region_and_bound_after_rounding(
             assert (ratios * np.float32(values)).mean() >= bound - 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["values", "setting", "max_kl", "old", "target"])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("rule", ["proportion", "bound"])
@@ -291,6 +294,7 @@ def batch(lanes=8):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("rule", ["proportion", "bound"])
 def test_a_batch_equals_a_loop_over_single_updates(rule, direction):

@@ -107,6 +107,7 @@ def settings_of(rule, values):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["old-new", "new-old"])
 @pytest.mark.parametrize("rule", ["proportion", "bound"])
 def test_a_foreign_family_moves_as_the_gaussian_that_it_is(rule, direction):
@@ -133,6 +134,7 @@ def test_a_foreign_family_moves_as_the_gaussian_that_it_is(rule, direction):
     np.testing.assert_allclose(jnp.exp(line.log_std), gaussian.chol[0], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_foreign_family_are_those_of_the_gaussian():
     with jax.enable_x64(True):
         contexts, values, mask = problem()

@@ -79,6 +79,7 @@ def directional(rule, direction, inputs, name, seed=0):
     return float(computed), float((ends[0] - ends[1]) / (2 * step))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INPUTS)
 @pytest.mark.parametrize(
     ("rule", "direction"), [("proportion", "old-new"), ("bound", "new-old")]
@@ -121,6 +122,7 @@ def test_a_lane_with_nan_values_has_finite_derivatives_and_those_of_the_old_dist
         np.testing.assert_allclose(gradient["old"].mean, [1.0, 2.0])
 
 
+@pytest.mark.slow
 def test_batched_derivatives_equal_single_ones_in_every_mode():
     with jax.enable_x64(True):
         inputs = make_inputs("bound", active=True)
@@ -152,6 +154,7 @@ def test_the_memory_of_a_gradient_does_not_grow_with_the_iterations():
     assert few == many
 
 
+@pytest.mark.slow
 def test_derivatives_flow_through_a_curriculum_of_twelve_updates():
     noise = np.random.default_rng(3).normal(size=(12, 20, 2))
 

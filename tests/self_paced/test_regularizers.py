@@ -284,6 +284,7 @@ def test_the_free_energy_of_a_huge_alpha_keeps_its_digits_in_float32():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log_target", [0.0, LOG_TARGET, -np.inf])
 def test_no_weight_and_no_loss_is_nan_in_float32_however_extreme(log_target):
     alphas, losses = jnp.asarray(EXTREMES, jnp.float32).T
@@ -304,6 +305,7 @@ def test_no_weight_and_no_loss_is_nan_in_float32_however_extreme(log_target):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [1e-8, 1e-3, 1.0, 1e3, 1e8])
 def test_probabilities_and_free_energy_are_finite_in_float32_however_extreme(alpha):
     losses = jnp.array([1e6, -1e6, 0.0, 1.0, -1e6, 5.0], jnp.float32)

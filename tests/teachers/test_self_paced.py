@@ -212,6 +212,7 @@ def test_default_draws_from_the_target_and_random_over_the_bounds(key):
     )
 
 
+@pytest.mark.slow
 def test_with_sac_the_bound_is_compared_with_returns_and_not_with_the_soft_value(key):
     """Every episode earns 1 and the policy keeps its entropy, so the soft value is above a bound that the return is not."""
     env = ConstantReward()
@@ -307,6 +308,7 @@ def test_a_schedule_of_ones_own_sees_the_number_of_the_update_from_one_on(update
     )
 
 
+@pytest.mark.slow
 def test_with_creps_the_curriculum_follows_the_returns_to_the_target(key):
     """A pair of a step-free learner and the curriculum of step-based ones; the contexts' values are their rewards."""
     teacher = SelfPaced(

@@ -53,6 +53,7 @@ def small(env, agent, teacher, **changes):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("env", "agent", "teacher"), TRAINED)
 def test_a_lane_is_the_single_run_and_a_resumed_run_the_undisturbed_one(
     env, agent, teacher, tmp_path
@@ -109,6 +110,7 @@ def test_environment_steps_are_counted_from_the_first_buffer_on(tmp_path):
     assert "episode_return" not in metrics
 
 
+@pytest.mark.slow
 def test_a_rollout_is_played_with_the_path_that_its_reward_came_from(key):
     config = small("gate-precision", "sprl", "self-paced-joint")
     experiment = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), config.experiments())
@@ -125,6 +127,7 @@ def test_a_rollout_is_played_with_the_path_that_its_reward_came_from(key):
     assert path.shape == (101, 64, 2)
 
 
+@pytest.mark.slow
 def test_a_target_of_the_users_own_moves_contexts_and_evaluation(tmp_path):
     config = small("gate-precision", "sprl", "self-paced-joint")
     target = Gaussian.from_std((3.0, 0.3), (0.1, 0.01))

@@ -36,6 +36,7 @@ def test_the_clipped_fraction_counts_the_episodes_whose_context_lies_on_a_bound(
     assert (float(found.value), bool(found.present)) == (0.75, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("outside", "std", "clipped"), [("clip", 1e6, 1.0), ("redraw", 2.0, 0.0)]
 )
@@ -53,6 +54,7 @@ def test_every_run_says_how_many_contexts_were_clipped(outside, std, clipped, tm
     }  # none where no episode ended
 
 
+@pytest.mark.slow
 def test_each_lane_of_a_sweep_over_targets_is_evaluated_on_its_own(tmp_path):
     targets = ((2.5, 0.5), (0.0, 8.0))
     default = catalogue.make("teacher", "default")

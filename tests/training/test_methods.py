@@ -62,6 +62,7 @@ def method(agent, teacher, schedule, **changes):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("agent", "teacher", "schedule"), METHODS)
 def test_a_lane_is_the_single_run_and_a_resumed_run_the_undisturbed_one(
     agent, teacher, schedule, tmp_path
@@ -69,6 +70,7 @@ def test_a_lane_is_the_single_run_and_a_resumed_run_the_undisturbed_one(
     check_lanes_and_resume(method(agent, teacher, schedule), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_of_a_simulated_robot_is_the_undisturbed_one(tmp_path):
     config = dataclasses.replace(
         spjax.preset("ball-catching", "ppo", "default"),

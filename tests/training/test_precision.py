@@ -33,6 +33,7 @@ spjax.train(tiny(), sys.argv[1], progress=False)
 """
 
 
+@pytest.mark.slow
 def test_a_run_in_a_process_with_64_bit_types_has_the_bits_of_one_without(
     finished, tmp_path
 ):
@@ -49,6 +50,7 @@ def wide_types():
     jax.config.update("jax_enable_x64", False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("env", "agent", "teacher"), PAIRS)
 def test_every_pair_is_traced_with_64_bit_types_on(
     env, agent, teacher, wide_types, monkeypatch

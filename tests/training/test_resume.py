@@ -64,6 +64,7 @@ def start(folder, what):
     )
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_random_moments_and_resumed_ends_with_the_same_bits(
     tmp_path,
 ):
@@ -111,6 +112,7 @@ def test_a_run_folder_holds_tidy_metrics_and_a_summary(finished):
     ]
 
 
+@pytest.mark.slow
 def test_an_iteration_count_that_evaluations_do_not_divide_is_kept(tmp_path):
     folder = spjax.train(tiny(num_iterations=3), tmp_path / "odd", progress=False)
     assert sorted(
@@ -129,6 +131,7 @@ def test_resuming_a_finished_run_leaves_it_as_it_is(finished):
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
     (copy / "checkpoints" / "000006.npz").write_bytes(b"")
@@ -137,6 +140,7 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(finished, tmp_
     assert_same_run(finished, copy)
 
 
+@pytest.mark.slow
 def test_a_kill_during_the_first_save_after_a_damaged_checkpoint_loses_nothing_more(
     finished, tmp_path, monkeypatch
 ):
@@ -156,6 +160,7 @@ def test_a_kill_during_the_first_save_after_a_damaged_checkpoint_loses_nothing_m
     assert_same_run(finished, copy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pressed", "message"),
     [
@@ -281,6 +286,7 @@ def test_an_engine_that_is_not_installed_is_said_before_there_is_a_folder(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_an_evaluation_at_the_end_alone_needs_no_room_for_more_iterations(tmp_path):
     folder = spjax.train(
         tiny(num_iterations=2, evaluate_every=10**9), tmp_path / "run", progress=False
@@ -304,6 +310,7 @@ def test_the_time_left_is_known_however_long_a_chunk_takes(monkeypatch, seconds)
         assert bar._bar.tasks[0].time_remaining == 7 * seconds
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_what_was_saved_and_the_run_can_go_on(
     finished, tmp_path, monkeypatch
 ):

@@ -51,6 +51,7 @@ def swept():
     return run(tiny(over={"teacher.schedule.zeta": (0.4, 1.6)}))[0]
 
 
+@pytest.mark.slow
 def test_a_lane_of_a_sweep_is_the_single_run_with_that_seed_and_setting_bit_for_bit(
     swept,
 ):
@@ -64,6 +65,7 @@ def test_fewer_lanes_change_nothing(swept):
         assert_same_bits(lane(swept, 3 + index), lane(fewer, index))
 
 
+@pytest.mark.slow
 def test_lanes_vmapped_on_devices_that_do_not_divide_them_are_the_same_lanes(swept):
     assert len(jax.devices()) == 2
     with jax.debug_key_reuse(
@@ -90,6 +92,7 @@ def test_lanes_differ_where_seeds_or_settings_differ(swept):
     )  # the seeds of the first setting
 
 
+@pytest.mark.slow
 def test_a_lane_with_nan_parameters_freezes_and_the_others_end_as_they_would_have():
     def poison(states):
         leaves, structure = jax.tree.flatten(states.agent_state.params)

@@ -3,12 +3,15 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 import spjax
 from spjax.cores import num_cores, share_of_cores, working
 from tests.training.conftest import tiny
 from tests.training.test_resume import assert_same_run
 
 
+@pytest.mark.slow
 def test_two_trainings_in_threads_end_with_the_bits_of_one_alone(finished, tmp_path):
     together = threading.Barrier(2, timeout=60)
 

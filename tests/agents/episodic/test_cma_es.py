@@ -185,6 +185,7 @@ def published_margins(monkeypatch):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "std", "target"),
     [("sphere", 2.0, 1e-6), ("ellipsoid", 2.0, 1e-3), ("rosenbrock", 0.5, 1e-3)],
@@ -196,6 +197,7 @@ def test_it_needs_as_many_evaluations_as_pycma(unbounded, kind, std, target):
     np.testing.assert_allclose(states.search.mean, optimum, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_it_needs_as_many_evaluations_as_pycma_inside_bounds(published_margins):
     states, metrics, _ = train_all(BOX, 350, {"box": 10.0})["box"]
     compare("box", BOX, metrics, 10.0, 1e-2)

@@ -65,6 +65,7 @@ def assert_agrees_with_scipy(problem):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["sprl", "creps"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_dual_has_the_minimum_that_scipy_finds(kind, method):

@@ -73,6 +73,7 @@ def learned_at(states, index):
     return (state.agent_state, state.teacher_state), at(state.agent_state.buffer, 0)
 
 
+@pytest.mark.slow
 def test_sprl_learns_the_best_parameters_and_ends_at_the_target_contexts(
     self_paced, key
 ):
@@ -166,6 +167,7 @@ def test_the_buffer_starts_filled_but_for_the_batch_of_the_first_iteration(self_
     assert (np.asarray(later.rewards[0][0]) > 0).all()
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_are_the_runs_one_by_one_and_their_draws_are_independent(
     self_paced,
 ):

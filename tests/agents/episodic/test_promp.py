@@ -25,6 +25,7 @@ def test_the_trajectory_is_the_weighted_mean_of_normalised_bumps(primitive):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("primitive", [REACHER, CUP])
 def test_the_velocity_is_the_time_derivative_of_the_position(primitive, key):
     weights = jax.random.normal(key, (primitive.num_bases, 3))

@@ -31,6 +31,7 @@ class WideBox(MatchContext):
 ENV = WideBox()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", [PPO(), TRPO(), SAC()], ids=["ppo", "trpo", "sac"])
 def test_the_deterministic_action_becomes_zero_where_episodes_start_and_other_networks_stay(
     agent, key
@@ -77,6 +78,7 @@ def test_contexts_may_come_from_a_distribution_of_the_users(key):
     assert float(contexts.min()) >= -1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("horizon", "episodes"), [(7, 400), (56, 50), (100, 28), (1000, 20)]
 )
@@ -102,6 +104,7 @@ def test_ball_catching_rests_as_published_for_2_800_observations_until_the_balls
     assert rows.shape == (50 * 56, env.observation_size)
 
 
+@pytest.mark.slow
 def test_cloning_sees_the_contexts_of_the_given_distribution(key):
     """A policy cloned far from where it is asked is not at zero there."""
     agent = SAC(hidden=(32,))

@@ -33,6 +33,7 @@ def test_the_value_of_a_constant_reward_is_that_reward(learner, key):
     )
 
 
+@pytest.mark.slow
 def test_a_delayed_reward_is_discounted_once(learner, key):
     _, agent = learner
     state, _ = train(agent, DelayedReward(), key, 40)
@@ -41,6 +42,7 @@ def test_a_delayed_reward_is_discounted_once(learner, key):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bootstrap", "expected"), [(True, 10.0), (False, CUT)])
 def test_a_time_limit_bootstraps_or_ends_as_the_setting_says(
     learner, key, bootstrap, expected

@@ -91,6 +91,7 @@ def test_the_loss_is_the_clipped_surrogate_with_value_error_and_entropy_bonus(ke
     assert float(total) == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_gradient_is_clipped_by_one_norm_of_all_parameters_of_both_networks(key):
     """One minibatch of one epoch: Adam's first moment is a tenth of the gradient that it was given."""
     agent = SMALL.replace(num_epochs=1, num_minibatches=1, entropy_coefficient=0.1)

@@ -38,6 +38,7 @@ def q_at(agent, state, observation, action):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critic", ["state-value", "twin-q"])
 def test_the_value_of_a_constant_reward_is_that_reward(key, critic):
     agent = SMALL.replace(critic=critic)
@@ -220,6 +221,7 @@ def test_the_losses_are_those_of_the_equations(critic, target_entropy, key):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critic", ["state-value", "twin-q"])
 def test_each_loss_reaches_its_own_parameters_only(key, critic):
     """The gradient of each network is that of its own loss, every other network held fixed."""

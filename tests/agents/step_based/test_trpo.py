@@ -42,6 +42,7 @@ def test_the_policy_learns_the_action_that_the_context_asks_for(key):
     assert float(metrics.policy_std[-1]) < 0.2
 
 
+@pytest.mark.slow
 def test_every_accepted_step_keeps_the_kl_limit_and_improves_the_surrogate_on_the_point_mass(
     key,
 ):
@@ -137,6 +138,7 @@ def test_a_step_that_makes_the_surrogate_worse_is_not_taken_however_much_diverge
     )
 
 
+@pytest.mark.slow
 def test_a_small_step_is_the_natural_gradient_as_long_as_the_limit_allows(key):
     """Against an explicit Fisher matrix: direction F^-1 g, KL divergence max_kl, and the surrogate's own first-order gain."""
     env = MatchContext()
@@ -184,6 +186,7 @@ def test_a_small_step_is_the_natural_gradient_as_long_as_the_limit_allows(key):
     assert 0.5e-4 < float(step.kl) <= 1.05e-4
 
 
+@pytest.mark.slow
 def test_the_line_search_halves_the_step_until_the_limit_holds(key):
     env = ConstantReward()
     agent = SMALL.replace(max_kl=0.5, kl_tolerance=1.0)

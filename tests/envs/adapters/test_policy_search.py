@@ -214,6 +214,7 @@ def test_settings_that_make_no_sense_are_answered_in_words(change, message):
         settings.check("task", dataclasses.replace(TASK, **change))
 
 
+@pytest.mark.slow
 def test_a_short_training_of_sprl_improves_the_return():
     learner = SPRL(max_kl=0.5, fit_max_kl=0.2, num_samples=25, buffer_size=4)
     setup = experiment(TASK, learner, SelfPacedJoint(schedule=Proportion(offset=1000)))

@@ -52,6 +52,7 @@ def runs():
     return jax.tree.map(np.asarray, (run("native"), run("mjx")))
 
 
+@pytest.mark.slow
 def test_one_control_step_agrees_to_a_hundred_thousandth(runs):
     native, mjx = runs
     for name in ("qpos", "qvel", "act"):

@@ -258,6 +258,7 @@ def test_two_vmaps_are_one(physics):
     )
 
 
+@pytest.mark.slow
 def test_two_lanes_at_the_same_time_compute_the_bits_of_one_batch(physics):
     states = mixed(physics, 40)
     lanes = jax.tree.map(lambda leaf: leaf.reshape(4, 10, *leaf.shape[1:]), states)
@@ -277,6 +278,7 @@ def test_two_lanes_at_the_same_time_compute_the_bits_of_one_batch(physics):
     )
 
 
+@pytest.mark.slow
 def test_many_rollouts_in_a_row_do_not_lock_up():
     command = [sys.executable, "-m", "benchmarks.callback_stress", "--rollouts", "10"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

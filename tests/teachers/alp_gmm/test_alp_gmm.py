@@ -148,6 +148,7 @@ def test_episodes_of_one_update_count_one_after_another_wherever_their_rows_are(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("buffer_size", [30, 600])
 def test_the_store_is_trimmed_when_five_hundred_insertions_are_flushed(
     update, key, buffer_size

@@ -92,6 +92,7 @@ def reference(rows, responsibilities):
         return model.fit(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DATA)
 def test_every_model_converges_to_the_mixture_of_scikit_learn(name, start, climb, key):
     rows, mask = padded(DATA[name])

@@ -159,6 +159,7 @@ def test_no_iteration_changes_no_bit_alone_or_in_a_batch(key):
     assert largest_difference(lanes[1], alone) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_both_modes_of_the_good_contexts_are_found_and_kept(seed):
     modes = jnp.array([[-0.3, -0.2], [0.25, 0.3]])

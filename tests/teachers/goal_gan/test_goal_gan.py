@@ -78,6 +78,7 @@ def test_a_context_of_the_success_buffer_is_played_once(key):
     assert len(np.unique(contexts, axis=0)) == 3
 
 
+@pytest.mark.slow
 def test_in_a_rollout_each_slot_plays_its_contexts_in_pairs(key):
     env, key_init, key_slots, key_steps = Probe(), *jax.random.split(key, 3)
     space = env.context_space
@@ -129,6 +130,7 @@ def test_noise_is_a_fraction_of_each_width_and_contexts_stay_inside_the_bounds(k
     assert (np.asarray(contexts) == upper).mean() == pytest.approx(0.5, abs=0.03)
 
 
+@pytest.mark.slow
 def test_pre_training_starts_from_the_initial_distribution_unless_contexts_start_at_the_target(
     key,
 ):
@@ -158,6 +160,7 @@ def test_seed_zero_twice_is_the_same_and_another_seed_is_not():
     assert largest_difference(run(0).networks, run(1).networks) > 0.1
 
 
+@pytest.mark.slow
 def test_lanes_of_a_batch_equal_single_runs_and_an_idle_lane_keeps_its_bits(key):
     keys = jax.random.split(jax.random.fold_in(key, 0), 4)
     states = [start(keys[0]), start(keys[1]), start(keys[2]), start(keys[3])]
@@ -215,6 +218,7 @@ def test_changing_a_traced_setting_compiles_nothing_new(key):
     assert step._cache_size() == 1
 
 
+@pytest.mark.slow
 def test_after_ten_rounds_without_a_good_context_a_ring_of_two_good_arcs_is_learned(
     key,
 ):
