@@ -13,7 +13,7 @@ demo: $(VENV)/.installed  ## 20 seeds of self-paced PPO on the 3-D point mass, w
 test: $(VENV)/.installed check  ## formatting, types and the whole suite
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations 30 --durations-min 5
 
-test-fast: $(VENV)/.installed  ## the tests that take less than two seconds each
+test-fast: $(VENV)/.installed  ## the tests that take a second or so each
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 check: $(VENV)/.installed  ## ruff and mypy

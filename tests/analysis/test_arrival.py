@@ -32,6 +32,7 @@ def test_contexts_arrive_when_they_are_near_the_target_for_good(
     assert arrival.never_reached == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arrival", "panels"),
     [

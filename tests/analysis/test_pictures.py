@@ -47,6 +47,7 @@ def size(png: Path) -> tuple[int, int]:
     return struct.unpack(">II", header[16:])
 
 
+@pytest.mark.slow
 def test_a_run_folder_becomes_pictures_that_fit_a_readme(make_run: MakeRun) -> None:
     folder = make_run(num_iterations=100)
     files = plot_run(folder)

@@ -70,6 +70,7 @@ def test_every_printed_experiment_has_a_cell_and_of_sac_the_baselines_are_not_in
     )
 
 
+@pytest.mark.slow
 def test_a_cell_is_the_experiment_that_is_in_print(make_cell: MakeCell) -> None:
     for cell in CELLS.values():
         record = load_run(make_cell(cell, [1.0])).config
@@ -187,6 +188,7 @@ def test_the_table_has_returns_catches_and_iterations_beside_print(
     assert (tmp_path / "figure-ball-catching.md").read_text() == text
 
 
+@pytest.mark.slow
 def test_the_two_thresholds_belong_to_the_pairs_of_the_same_start(
     make_cell: MakeCell, runs_of: Callable[..., Runs], tmp_path: Path
 ) -> None:
@@ -239,6 +241,7 @@ def test_records_say_what_an_asterisk_changed(
     assert {entry["experiment"] for entry in records} == {"figure-ball-catching"}
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn_of_what_there_is(
     make_cell: MakeCell, runs_of: Callable[..., Runs], tmp_path: Path
 ) -> None:

@@ -166,6 +166,7 @@ def test_the_trade_off_shows_returns_on_the_left_and_iterations_on_the_right() -
     assert right.get_ylabel() == "iterations to a return of 5"
 
 
+@pytest.mark.slow
 def test_a_swept_zero_has_a_place_of_its_own() -> None:
     offsets = [
         swept("teacher.schedule.offset", offset, metric, [1.0, 2.0], 0)

@@ -365,6 +365,7 @@ def test_metrics_are_kept_of_evaluated_iterations(
     assert sorted(kept["iteration"].to_pylist()) == [last // 2, last // 2, last, last]
 
 
+@pytest.mark.slow
 def test_more_seeds_go_beside_those_that_are_kept(
     make_cell: MakeCell, tmp_path: Path, calls: list[str]
 ) -> None:

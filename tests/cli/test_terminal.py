@@ -90,6 +90,7 @@ def test_without_a_home_a_chosen_cache_folder_serves(homeless, tmp_path, capsys)
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_platform_that_the_machine_lacks_is_one_sentence(tmp_path):
     command = [
         sys.executable,

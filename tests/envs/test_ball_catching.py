@@ -57,6 +57,7 @@ def test_holding_still_catches_most_balls_of_the_initial_distribution_and_hardly
     assert float(total[~caught].mean()) == pytest.approx(20, abs=0.7)
 
 
+@pytest.mark.slow
 def test_the_observation_holds_desired_and_true_joints_ball_and_velocities(key):
     state = ENV.reset(key, ENV.initial.mean)
     np.testing.assert_array_equal(

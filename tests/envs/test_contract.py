@@ -95,6 +95,7 @@ IN_JAX = [
 ]  # no simulator to derive through
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in STEP_BASED if name in IN_JAX])
 def test_the_reward_of_a_step_has_a_finite_gradient_at_the_corners_and_under_extreme_actions(
     name, key
@@ -198,6 +199,7 @@ def test_actions_outside_the_bounds_act_like_those_at_the_bounds(name, key):
     jax.tree.map(np.testing.assert_array_equal, far, at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EPISODIC)
 def test_the_states_of_a_rollout_end_with_its_outcome(name, key):
     task = TASKS[name]

@@ -93,6 +93,7 @@ def test_crashing_above_the_origin_earns_the_local_optimum_of_100_7_to_100_8(
     assert not bool(outcome.success.any())
 
 
+@pytest.mark.slow
 def test_the_initial_policy_earns_57_on_average_two_fifths_of_it_at_the_floor(key):
     task = Gate(case="precision")
     count = 4000

@@ -169,6 +169,7 @@ def test_an_idle_arm_catches_the_published_share_of_the_initial_throws(
     )
 
 
+@pytest.mark.slow
 def test_an_idle_arm_catches_one_target_throw_in_a_hundred_and_earns_20_otherwise(
     model,
 ):

@@ -99,6 +99,7 @@ def test_geoms_have_their_kinds_colors_and_the_sizes_that_their_kind_has(
     assert 0 < geoms[MARK][0]["color"][3] < 1
 
 
+@pytest.mark.slow
 def test_the_camera_of_the_page_stands_where_that_of_the_video_does(space_film, shown):
     camera = space_content(space_film, shown)["camera"]
     view = np.subtract(camera["lookat"], camera["from"])

@@ -40,6 +40,7 @@ def from_natural(linear, precision):
     return covariance @ linear, np.linalg.cholesky(covariance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("direction", "std"), [("new-old", 0.785377), ("old-new", 0.812117)]
 )
@@ -51,6 +52,7 @@ def test_shrinking_in_one_dimension_reaches_the_root_of_the_divergence(direction
     np.testing.assert_allclose(mean, 3.0, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 5])
 def test_a_slack_bound_moves_along_the_geodesic_between_old_and_target(dim):
     rng = np.random.default_rng(dim)

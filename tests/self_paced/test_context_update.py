@@ -136,6 +136,7 @@ def test_the_search_for_outliers_escapes_a_local_optimum_that_trust_constr_beats
     assert values[True] <= theirs
 
 
+@pytest.mark.slow
 def test_a_capped_solve_is_flagged_and_still_feasible():
     batch = problem_batch()
     new, update = run("proportion", batch, config=SolverConfig(max_iterations=3))
@@ -361,6 +362,7 @@ def test_a_scan_of_batched_updates_works_with_wide_types_on_and_off(x64):
         assert np.all(np.isfinite(np.asarray(new.mean)))
 
 
+@pytest.mark.slow
 def test_from_the_initial_to_the_narrow_target_single_and_double_precision_agree(key):
     target_mean, target_std = np.array([2.5, 0.5, 0.0]), np.array([4e-3, 3.75e-3, 2e-3])
     noise = np.random.default_rng(0).normal(size=(120, 30, 3))

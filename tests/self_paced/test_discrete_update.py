@@ -101,6 +101,7 @@ def test_without_values_that_differ_the_bound_rule_moves_along_the_geodesic_to_t
     assert update.mode == Mode.TARGET
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_huge_alpha_with_the_target_inside_the_trust_region_returns_the_target(
     direction,
@@ -114,6 +115,7 @@ def test_a_huge_alpha_with_the_target_inside_the_trust_region_returns_the_target
     assert 0 < update.kl < 0.05
 
 
+@pytest.mark.slow
 def test_two_rows_and_reward_alone_give_the_root_of_the_divergence():
     problem = (
         np.array([0.5, 0.5]),

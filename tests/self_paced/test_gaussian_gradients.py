@@ -68,6 +68,7 @@ def loss_and_gradient(moves_scale):
     return jax.jit(loss), jax.jit(jax.grad(loss))
 
 
+@pytest.mark.slow
 @PARTS
 @pytest.mark.parametrize("case", ["inside", "bound inside", "border", "both", "reward"])
 def test_derivatives_equal_central_differences(moves_scale, case):

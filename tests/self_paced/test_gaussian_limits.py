@@ -83,6 +83,7 @@ def test_a_floor_above_the_deviation_stops_narrowing_and_allows_widening():
     assert np.all(np.diagonal(wide.chol, axis1=1, axis2=2) > 0.55 * floor)
 
 
+@pytest.mark.slow
 def test_reward_then_approach_then_freeze_in_one_compiled_function():
     problem = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), family_batch("float32"))
     shape = jnp.sin(jnp.arange(32.0))

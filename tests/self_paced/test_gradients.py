@@ -138,6 +138,7 @@ def test_batched_derivatives_equal_single_ones_in_every_mode():
                 np.testing.assert_allclose(left[index], right, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_gradient_does_not_grow_with_the_iterations():
     def arrays(iterations):
         """Returns the types of all arrays of the traced gradient, those inside loops too."""

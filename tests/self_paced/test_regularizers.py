@@ -246,6 +246,7 @@ def test_the_free_energy_is_the_least_of_the_probabilistic_objective():
         )  # which is >= 0, and 0 at probs alone
 
 
+@pytest.mark.slow
 def test_the_slopes_of_the_free_energy_are_probabilities_and_a_divergence():
     losses, log_target = samples()
     for alpha in (0.05, 0.7, 30.0):  # both of its branches

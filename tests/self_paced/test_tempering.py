@@ -141,6 +141,7 @@ def test_the_return_and_the_divergence_from_the_target_fall_as_alpha_rises():
     np.testing.assert_allclose(divergences[-1], 0.0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_samples_of_another_distribution_find_the_same_projection(key):
     alpha, proposal = 0.7, Gaussian.from_std([1.0, 0.0], [3.0, 2.0])
     target = Gaussian.from_std([2.0, -1.0], [1.0, 0.5])

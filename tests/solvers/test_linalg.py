@@ -6,6 +6,7 @@ import pytest
 from spjax.solvers.linalg import cholesky, solve_lower, solve_positive
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 3, 9, 51])
 def test_a_positive_definite_system_is_solved_to_machine_precision(size):
     rng = np.random.default_rng(size)

@@ -81,6 +81,7 @@ def test_the_run_folder_keeps_the_whole_configuration(env, agent, teacher, tmp_p
     )
 
 
+@pytest.mark.slow
 def test_environment_steps_are_counted_from_the_first_buffer_on(tmp_path):
     folder = spjax.train(
         small("gate-precision", "sprl", "self-paced-joint"),

@@ -92,6 +92,7 @@ def test_each_lane_of_a_sweep_over_targets_is_evaluated_on_its_own(tmp_path):
     assert by_target[0] != by_target[1]
 
 
+@pytest.mark.slow
 def test_a_correlated_target_is_kept_and_drawn_from_with_its_correlation(tmp_path):
     covariance = [[0.25, 0.2], [0.2, 0.25]]
     target = Gaussian.from_covariance(np.array([0.0, 4.0]), np.array(covariance))

@@ -59,6 +59,7 @@ def test_a_lane_of_a_sweep_is_the_single_run_with_that_seed_and_setting_bit_for_
     assert_same_bits(lane(swept, 4), lane(single, 0))
 
 
+@pytest.mark.slow
 def test_fewer_lanes_change_nothing(swept):
     fewer, _ = run(tiny())
     for index in range(3):
@@ -112,6 +113,7 @@ def test_a_lane_with_nan_parameters_freezes_and_the_others_end_as_they_would_hav
     )
 
 
+@pytest.mark.slow
 def test_traced_settings_and_seeds_never_trace_the_program_again(monkeypatch):
     traces = []
     chunk = program_module._chunk
@@ -163,6 +165,7 @@ def test_first_contexts_of_different_seeds_are_uncorrelated():
     assert len(np.unique(contexts)) > 380
 
 
+@pytest.mark.slow
 def test_evaluation_leaves_the_state_bit_identical_and_repeats_exactly():
     program = Program.of(tiny().experiments())
     chunk, _ = program.compile(2)
@@ -174,6 +177,7 @@ def test_evaluation_leaves_the_state_bit_identical_and_repeats_exactly():
     assert_same_bits(first, second)
 
 
+@pytest.mark.slow
 def test_the_options_that_a_task_asks_of_the_compiler_reach_it():
     program = Program.of(tiny(task=Demanding(dimensions=2)).experiments())
     for compile_something in (

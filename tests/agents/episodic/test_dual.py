@@ -74,6 +74,7 @@ def test_the_dual_has_the_minimum_that_scipy_finds(kind, method):
         assert_agrees_with_scipy(random_problem(random, kind, method))
 
 
+@pytest.mark.slow
 def test_duals_of_real_trainings_have_the_minimum_that_scipy_finds():
     for problem in recorded_problems()[::6]:
         assert_agrees_with_scipy(problem)
@@ -165,6 +166,7 @@ def test_single_precision_is_always_finite_and_within_the_bound(method):
         assert found.result in (Result.CONVERGED, Result.ITERATION_LIMIT)
 
 
+@pytest.mark.slow
 def test_single_precision_solves_the_duals_of_real_trainings():
     for problem in recorded_problems()[::4]:
         found, exact = solve(problem, "float32"), solve(problem)

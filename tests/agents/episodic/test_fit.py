@@ -87,6 +87,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
 def test_the_fit_agrees_with_numpy_and_uses_the_allowed_divergence_but_never_more(
     dtype,
@@ -212,6 +213,7 @@ def test_a_floor_below_the_standard_deviations_changes_nothing():
     )
 
 
+@pytest.mark.slow
 def test_lanes_on_two_devices_keep_their_bounds_and_draw_inside():
     random = np.random.default_rng(6)
     lanes = [

@@ -198,6 +198,7 @@ def test_other_traced_settings_need_no_other_program(self_paced):
     assert float(none) == 0.0 < float(alpha)
 
 
+@pytest.mark.slow
 def test_when_nothing_ever_succeeds_neither_policy_nor_contexts_are_moved_by_noise():
     learner = SPRL(max_kl=0.35, num_samples=16, buffer_size=5)
     rule = Proportion(zeta=3.0, offset=2, max_alpha=10.0, negative_return="absolute")
@@ -282,6 +283,7 @@ def test_the_fit_may_be_tighter_than_the_dual(self_paced):
     )
 
 
+@pytest.mark.slow
 def test_the_distributions_to_start_from_and_to_end_at_may_be_the_users(key):
     initial, target = (
         Gaussian.from_std((-1.0,), (0.5,)),

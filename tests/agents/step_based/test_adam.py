@@ -81,6 +81,7 @@ def test_each_learner_has_its_published_epsilon_where_the_setting_says(agent, ep
         assert float(direction[0]) == pytest.approx(1 / (1 + 0.1 * times), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_first_step_of_ppo_is_shorter_with_epsilon_before_the_correction(key):
     """The gradients are the same, and of some parameters as small as epsilon."""
     moved = {}

@@ -25,6 +25,7 @@ def learner(request):
     ]
 
 
+@pytest.mark.slow
 def test_the_value_of_a_constant_reward_is_that_reward(learner, key):
     _, agent = learner
     state, _ = train(agent, ConstantReward(), key, 30)

@@ -28,6 +28,7 @@ SMALL = PPO(
 ENV = ConstantReward()
 
 
+@pytest.mark.slow
 def test_the_policy_learns_the_action_that_the_context_asks_for(key):
     state, metrics = train(SMALL.replace(learning_rate=1e-3), MatchContext(), key, 200)
     observation = jnp.array([[-0.8, 0.0], [0.0, 0.0], [0.8, 0.0]])
@@ -136,6 +137,7 @@ def test_an_iteration_takes_every_row_once_an_epoch_in_another_order(key):
     assert len(np.unique(np.asarray(losses.value).round(6))) > 8
 
 
+@pytest.mark.slow
 def test_metrics_are_those_of_the_rollout_s_own_update_and_of_its_last_epoch(key):
     agent = SMALL.replace(num_epochs=3, learning_rate=3e-2)
     state = agent.init(jax.random.fold_in(key, 0), ENV)

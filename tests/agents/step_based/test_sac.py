@@ -89,6 +89,7 @@ def test_a_time_limit_bootstraps_or_ends_as_the_setting_says(key, bootstrap, exp
     assert float(agent.value(state, jnp.zeros(2))) == pytest.approx(expected, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critic", ["state-value", "twin-q"])
 def test_the_policy_learns_the_action_that_the_context_asks_for(key, critic):
     agent = SMALL.replace(critic=critic, target_entropy=-3.0)
@@ -203,6 +204,7 @@ def by_hand(agent, state, rows, noise):
     return policy_loss, q_loss, value_loss, temperature_loss, -log_prob.mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target_entropy", [None, 0.4])
 @pytest.mark.parametrize("critic", ["state-value", "twin-q"])
 def test_the_losses_are_those_of_the_equations(critic, target_entropy, key):
@@ -263,6 +265,7 @@ def test_each_loss_reaches_its_own_parameters_only(key, critic):
             assert moved_by(target=disturbed(state.target, name)) == {"q1", "q2"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critic", ["state-value", "twin-q"])
 def test_a_gradient_step_is_one_of_adam_and_the_slow_copies_follow_the_new_networks(
     key, critic
@@ -379,6 +382,7 @@ def test_a_replay_buffer_that_slots_do_not_divide_is_one_sentence():
         SAC(replay_size=999).check()
 
 
+@pytest.mark.slow
 def test_actions_fill_the_box_of_the_task(key):
     env = PointMass(dimensions=2)
     agent = SAC(hidden=(8,))

@@ -93,6 +93,7 @@ def batch_of(agent, params, env, key, advantage):
     )
 
 
+@pytest.mark.slow
 def test_without_advantages_nothing_moves_and_nothing_is_nan(key):
     env = ConstantReward()
     params = SMALL.init(jax.random.fold_in(key, 0), env).params["policy"]
@@ -249,6 +250,7 @@ def test_the_critic_is_fitted_by_adam_to_the_mean_squared_error(key):
     np.testing.assert_allclose(moved, expected, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_fisher_product_is_the_hessian_of_the_kl_divergence(key):
     env = MatchContext()
     agent = SMALL.replace(cg_damping=0.1)

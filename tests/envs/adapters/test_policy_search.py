@@ -100,6 +100,7 @@ def test_the_action_is_that_of_a_numpy_forward_pass(output):
     np.testing.assert_allclose(action, expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_rollouts_agree_with_stepping_the_task_by_hand(play, key):
     env, random = PointMass(dimensions=2), np.random.default_rng(2)
     thetas = random.normal(size=(COUNT, 40)).astype(np.float32)

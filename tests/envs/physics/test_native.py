@@ -135,6 +135,7 @@ def test_the_first_contacts_tell_their_groups_and_freeze_the_state_of_their_subs
     assert_identical(slot(states, -1), slot(states, index))
 
 
+@pytest.mark.slow
 def test_a_batch_of_mixed_instances_computes_the_bits_of_single_runs_in_any_order(
     physics,
 ):
@@ -246,6 +247,7 @@ def test_an_error_of_the_simulator_fails_its_instance_alone(physics, monkeypatch
     assert_identical(slot(bad, 4).replace(failed=np.asarray(False)), slot(states, 4))
 
 
+@pytest.mark.slow
 def test_two_vmaps_are_one(physics):
     states = mixed(physics, 12)
     nested = jax.tree.map(lambda leaf: leaf.reshape(3, 4, *leaf.shape[1:]), states)

@@ -390,6 +390,7 @@ def test_seed_zero_gives_the_same_curriculum_twice_and_another_seed_a_different_
     assert (first[60:] != play(1)[60:]).all()
 
 
+@pytest.mark.slow
 def test_lanes_of_a_batch_with_their_own_settings_equal_single_runs(update, key):
     keys = jax.random.split(key, 3)
     contexts, returns = (

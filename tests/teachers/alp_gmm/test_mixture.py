@@ -247,6 +247,7 @@ def blank_lanes(aic):
     return jax.tree.map(lambda leaf: jnp.stack([leaf] * 3), blank)
 
 
+@pytest.mark.slow
 def test_while_no_fit_is_due_nothing_is_evaluated_and_mixtures_stay_bit_identical(
     refit, key
 ):

@@ -66,6 +66,7 @@ def test_the_losses_agree_with_a_calculation_by_hand():
     )
 
 
+@pytest.mark.slow
 def test_the_first_steps_are_those_of_rms_prop_with_a_mean_square_that_starts_at_one(
     key,
 ):

@@ -100,6 +100,7 @@ def test_in_a_rollout_each_slot_plays_its_contexts_in_pairs(key):
     assert int(metrics.labelled) == 9
 
 
+@pytest.mark.slow
 def test_the_success_buffer_is_sampled_as_often_as_asked_and_only_where_it_has_entries(
     key,
 ):
@@ -147,6 +148,7 @@ def test_pre_training_starts_from_the_initial_distribution_unless_contexts_start
     assert largest_difference(state.networks, never.networks) > 0.01
 
 
+@pytest.mark.slow
 def test_seed_zero_twice_is_the_same_and_another_seed_is_not():
     contexts = jnp.linspace(0.6, 4.0, 20).reshape(10, 2)
 

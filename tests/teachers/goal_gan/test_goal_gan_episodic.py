@@ -386,6 +386,7 @@ def test_pre_training_makes_the_generator_cover_the_bounds_roughly(key):
     assert ((np.abs(place) <= 0.5 + 1e-6).all(1)).all()
 
 
+@pytest.mark.slow
 def test_contexts_of_intermediate_success_are_proposed_more_and_more(key):
     teacher = EpisodicGoalGAN(
         generator_hidden=(64, 64), discriminator_hidden=(64, 64), train_every=3

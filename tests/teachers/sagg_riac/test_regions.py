@@ -71,6 +71,7 @@ class Reference:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rewards", "expected"),
     [

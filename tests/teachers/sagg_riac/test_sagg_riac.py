@@ -173,6 +173,7 @@ def test_seed_zero_gives_the_same_curriculum_twice_and_another_seed_a_different_
     assert (play(0) != play(1)).all()
 
 
+@pytest.mark.slow
 def test_lanes_of_a_batch_with_their_own_settings_equal_single_runs(key):
     contexts, rewards = (
         uniform(9, 2 * ROWS),
