@@ -61,14 +61,8 @@ class CompiledScene:
     model: mujoco.MjModel  # with a contact sensor for each pair of geoms
     columns: Int[np.ndarray, " pair"]  # of the sensor data
     groups: Bool[np.ndarray, "pair contact"]  # which pairs belong to which contact
-    rows: tuple[
-        Int[np.ndarray, " object"], ...
-    ]  # of each field in the model's array of this name
-
-    @property
-    def num_fields(self) -> int:
-        """Numbers in the fields of an instance."""
-        return sum(value.size for value in self.field_values())
+    # Of each field in the model's array of this name:
+    rows: tuple[Int[np.ndarray, " object"], ...]
 
     def field_values(self) -> tuple[Float[np.ndarray, "object width"], ...]:
         """Returns the fields' values in the MJCF."""

@@ -30,10 +30,6 @@ class LinearGaussian:
         """Returns the policy over contexts that is this Gaussian, with the constant feature."""
         return cls(gain=gaussian.mean[:, None], chol=gaussian.chol)
 
-    def to_gaussian(self) -> Gaussian:
-        """Returns the Gaussian that this is with the constant feature."""
-        return Gaussian(mean=self.gain[:, 0], chol=self.chol)
-
     def mean(self, features: Float[Array, "N F"]) -> Float[Array, "N D"]:
         """Returns the mean parameters given the features of N contexts."""
         return features @ self.gain.T
