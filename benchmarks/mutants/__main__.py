@@ -29,7 +29,7 @@ from benchmarks.mutants.report import (
     summary,
     write_report,
 )
-from benchmarks.mutants.trial import Trial, Trials, copied, run_trial
+from benchmarks.mutants.trial import Trial, Trials, Worker, copied, run_trial
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache" / "mutants"
@@ -93,18 +93,19 @@ def _try(
 ) -> None:
     """Tries mutants, several at a time, each in one of as many copies of the repository."""
     with ExitStack() as stack, ThreadPoolExecutor(jobs) as pool:
-        trees: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        workers: queue.SimpleQueue[Worker] = queue.SimpleQueue()
         for _ in range(jobs):
-            trees.put(stack.enter_context(copied(ROOT)))
+            tree = stack.enter_context(copied(ROOT))
+            workers.put(stack.enter_context(Worker(tree)))
 
         def one(mutant: Mutant) -> tuple[Mutant, Trial]:
-            tree = trees.get()
+            worker = workers.get()
             try:
                 source = (ROOT / mutant.file).read_text()
                 tests, left_out = reach.chosen(mutant, digest(source), budget)
-                return mutant, run_trial(mutant, tree, tests, left_out, trials)
+                return mutant, run_trial(mutant, worker, tests, left_out, trials)
             finally:
-                trees.put(tree)
+                workers.put(worker)
 
         started, caught = time.monotonic(), 0
         futures = [pool.submit(one, mutant) for mutant in mutants]

@@ -120,6 +120,7 @@ def _kept(root: Path, cache: Path, file: str) -> Path:
 
 def _watch(root: Path, cache: Path, files: Sequence[str]) -> None:
     """Runs files of tests in one process, and keeps what each runs."""
+    places = {file: _kept(root, cache, file) for file in files}
     raw = cache / "reach" / f"{os.getpid()}.tmp"
     raw.parent.mkdir(parents=True, exist_ok=True)
     paths = os.pathsep.join([str(root), str(Path(__file__).parents[2])])
@@ -141,6 +142,6 @@ def _watch(root: Path, cache: Path, files: Sequence[str]) -> None:
     digests = {name: digest(source) for name, source in sources.items()}
     tests = json.loads(raw.read_text())
     raw.unlink()
-    for file in files:
+    for file, place in places.items():
         own = [one for one in tests if one["test"].partition("::")[0] == file]
-        write_json(_kept(root, cache, file), {"modules": digests, "tests": own})
+        write_json(place, {"modules": digests, "tests": own})

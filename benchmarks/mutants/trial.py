@@ -5,23 +5,21 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.mutants.choice import digest, modules
 from benchmarks.mutants.mutate import Mutant
 from benchmarks.mutants.reach import Reached
+from benchmarks.mutants.zygote import IMPORTED, TIME_OUT, Answer, Job
 
 LEFT_BEHIND = {".git", ".cache", ".venv", "build", "dist", "runs"}  # of the root
 PATIENCE = 30.0  # seconds that a trial may take beyond twice its tests
-TIME_OUT = "time-out"
-IMPORT = "the tests do not start"
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 
@@ -85,18 +83,57 @@ def copied(root: Path) -> Iterator[Path]:
         yield tree
 
 
+class Worker:
+    """Runs tests in a copy of the repository, one job after another."""
+
+    def __init__(self, tree: Path) -> None:
+        """Starts the process that the jobs are forked from."""
+        home = Path(__file__).parents[2]
+        cache = str(home / ".cache" / "jax")
+        self.tree = tree
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.mutants.zygote", *IMPORTED],
+            cwd=home,
+            env={"JAX_COMPILATION_CACHE_DIR": cache, **os.environ},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, tests: Sequence[Reached]) -> Answer:
+        """Returns how some tests ended."""
+        assert self.process.stdin
+        assert self.process.stdout
+        limit = PATIENCE + 2 * sum(test.seconds for test in tests)
+        job = Job(str(self.tree), [test.test for test in tests], limit)
+        self.process.stdin.write(json.dumps(dataclasses.asdict(job)) + "\n")
+        self.process.stdin.flush()
+        return Answer(**json.loads(self.process.stdout.readline()))
+
+    def __enter__(self) -> "Worker":
+        """Gives itself."""
+        return self
+
+    def __exit__(self, *reasons: object) -> None:
+        """Ends the process."""
+        self.process.__exit__(*reasons)
+
+
 def run_trial(
-    mutant: Mutant, tree: Path, tests: Sequence[Reached], left_out: int, trials: Trials
+    mutant: Mutant,
+    worker: Worker,
+    tests: Sequence[Reached],
+    left_out: int,
+    trials: Trials,
 ) -> Trial:
-    """Runs tests, in their order until one fails, against a mutant in a copy of the repository."""
-    file = tree / mutant.file
+    """Runs tests, in their order until one fails, against a mutant in the worker's copy of the repository."""
+    file = worker.tree / mutant.file
     source = file.read_text()
     started = time.monotonic()
+    by = ""
     if tests:
         with _changed(file, mutant.applied(source)):
-            by = _verdict(tree, tests)
-    else:
-        by = ""
+            by = _failed(worker.run(tests))
     return Trial(
         key=mutant.key,
         caught=bool(by),
@@ -121,42 +158,11 @@ def _changed(file: Path, text: str) -> Iterator[None]:
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def _verdict(tree: Path, tests: Sequence[Reached]) -> str:
-    """Returns which test fails, "" where all pass."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-    with subprocess.Popen(
-        [*command, *(test.test for test in tests)],
-        cwd=tree,
-        env=_environment(tree),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            limit = PATIENCE + 2 * sum(test.seconds for test in tests)
-            output, _ = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            return TIME_OUT
-        finally:
-            _end(process)
-    if process.returncode == 0:
+def _failed(answer: Answer) -> str:
+    """Returns which test failed, or what else happened; "" where all passed."""
+    if answer.code == 0:
         return ""
-    failed = FAILED.search(output)
-    return failed[1] if failed else IMPORT
-
-
-def _end(process: "subprocess.Popen[str]") -> None:
-    """Ends the tests and what they have started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-def _environment(tree: Path) -> Mapping[str, str]:
-    cache = Path(__file__).parents[2] / ".cache" / "jax"
-    return {
-        "JAX_COMPILATION_CACHE_DIR": str(cache),
-        **os.environ,
-        "PYTHONPATH": str(tree),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    if answer.code == TIME_OUT:
+        return "time-out"
+    failed = FAILED.search(answer.output)
+    return failed[1] if failed else "the tests do not start"

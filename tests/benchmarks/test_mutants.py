@@ -12,7 +12,7 @@ from benchmarks.mutants import report
 from benchmarks.mutants.choice import digest, watch
 from benchmarks.mutants.mutate import Mutant, drawn, mutants_of
 from benchmarks.mutants.report import Counts, read_verdicts, summary
-from benchmarks.mutants.trial import TIME_OUT, Trial, Trials, copied, run_trial
+from benchmarks.mutants.trial import Trial, Trials, Worker, copied, run_trial
 
 MODULE = '''
     """Adds 1 + 1."""
@@ -58,6 +58,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("spjax", "spjax/agents"):
         (root / name / "__init__.py").touch()
     (root / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.setattr("benchmarks.mutants.trial.IMPORTED", ())
     monkeypatch.setattr(command, "ROOT", root)
     monkeypatch.setattr(command, "CACHE", root / ".cache" / "mutants")
     monkeypatch.setattr(command, "CODE", ("spjax/agents",))
@@ -75,10 +76,9 @@ def tried(root: Path, before: str, after: str) -> Trial:
     ]
     reach = watch(root, root / ".cache", ["tests/agents"])
     tests, left_out = reach.chosen(mutant, digest(source), 60)
-    with copied(root) as tree:
-        trial = run_trial(
-            mutant, tree, tests, left_out, Trials(root / "trials.jsonl", root)
-        )
+    with copied(root) as tree, Worker(tree) as worker:
+        trials = Trials(root / "trials.jsonl", root)
+        trial = run_trial(mutant, worker, tests, left_out, trials)
         assert (tree / FILE).read_text() == source
     assert (root / FILE).read_text() == source
     return trial
@@ -215,7 +215,7 @@ def test_an_endless_loop_is_caught_by_its_time_out(
     monkeypatch.setattr("benchmarks.mutants.trial.PATIENCE", 3.0)
     loop = "def held(n):\n    while n < 9:\n        n += 7\n    return n\n"
     (root / FILE).write_text(loop + "\n\ndef unseen(number):\n    pass\n")
-    assert tried(root, "n += 7", "n -= 7").by == TIME_OUT
+    assert tried(root, "n += 7", "n -= 7").by == "time-out"
 
 
 def test_an_interrupted_run_goes_on_and_a_better_test_is_noticed(
