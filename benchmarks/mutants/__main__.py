@@ -54,7 +54,7 @@ def main(
         seed: of the sample.
         jobs: mutants that are tried at the same time.
         only: text that the name of a mutant must have to be tried ("file:line: before  ->  after"); nothing is written then.
-        budget: seconds of tests that one mutant is put before, as they take while they are watched.
+        budget: seconds of CPU, compilation included, after which a mutant is put before no further test.
     """
     sources = modules(ROOT, CODE)
     every = [
@@ -102,8 +102,8 @@ def _try(
             worker = workers.get()
             try:
                 source = (ROOT / mutant.file).read_text()
-                tests, left_out = reach.chosen(mutant, digest(source), budget)
-                return mutant, run_trial(mutant, worker, tests, left_out, trials)
+                tests = reach.chosen(mutant, digest(source))
+                return mutant, run_trial(mutant, worker, tests, budget, trials)
             finally:
                 workers.put(worker)
 

@@ -1,4 +1,4 @@
-"""Which tests a mutant is put before: those that run the changed lines, the quickest first, within a budget of seconds.
+"""Which tests a mutant is put before: those that run the changed lines, the quickest first.
 
 What each test runs is watched once and kept below ``.cache/mutants/reach``, by file of tests; a file that has changed is
 watched again. Where a module has changed since, its lines have moved, and all tests that run any of it count.
@@ -29,35 +29,23 @@ class Reach:
         self.tests = tests
         self.watched = watched
 
-    def chosen(
-        self, mutant: Mutant, digest: str, budget: float
-    ) -> tuple[list[Reached], int]:
-        """Returns tests in the order in which they should run, and how many more there were no seconds for.
+    def chosen(self, mutant: Mutant, digest: str) -> list[Reached]:
+        """Returns tests in the order in which they should run.
 
         The others of a file come after those that run the change themselves: they may use what these have compiled.
 
         Args:
             mutant: what they are for.
             digest: of the module as it is.
-            budget: seconds that the tests take together without the change.
         """
         direct = [test for test in self.tests if self._runs(test, mutant, digest)]
-        files, names = (
-            {test.file for test in direct},
-            {test.test for test in direct},
-        )
+        files = {test.file for test in direct}
+        names = {test.test for test in direct}
         others = [
             test for test in self.tests if test.file in files and test.test not in names
         ]
-        ordered = sorted(direct, key=_order(mutant)) + sorted(
-            others, key=_order(mutant)
-        )
-        kept: list[Reached] = []
-        for test in ordered:
-            if sum(one.seconds for one in kept) + test.seconds > budget and kept:
-                continue
-            kept.append(test)
-        return kept, len(ordered) - len(kept)
+        order = _order(mutant)
+        return [*sorted(direct, key=order), *sorted(others, key=order)]
 
     def _runs(self, test: Reached, mutant: Mutant, digest: str) -> bool:
         same = self.watched[test.file].get(mutant.file) == digest

@@ -135,7 +135,7 @@ def _table(counts: Counts, verdicts: Mapping[Key, Verdict]) -> str:
 def _unseen(trial: Trial) -> str:
     if not trial.tests:
         return f"{SURVIVED}: no test runs it"
-    more = f", {trial.left_out} were not run" if trial.left_out else ""
+    more = f", {trial.left} were not run" if trial.left else ""
     return f"{SURVIVED} {trial.tests} tests{more}"
 
 

@@ -19,7 +19,7 @@ from benchmarks.mutants.reach import Reached
 from benchmarks.mutants.zygote import IMPORTED, TIME_OUT, Answer, Job
 
 LEFT_BEHIND = {".git", ".cache", ".venv", "build", "dist", "runs"}  # of the root
-PATIENCE = 30.0  # seconds that a trial may take beyond twice its tests
+PATIENCE = 60.0  # seconds of CPU that one test may take beyond the budget
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 
@@ -31,8 +31,8 @@ class Trial:
     caught: bool
     by: str  # the test that fails, or what else happened; "" where it survived
     seconds: float
-    tests: int  # that were chosen
-    left_out: int  # for want of seconds
+    tests: int  # that were run, or could have been after the one that caught it
+    left: int  # that there were no seconds for
     module: str  # digest of the module as it was
     judges: str  # digest of the file of the test that caught it; of all tests where none did
 
@@ -100,12 +100,12 @@ class Worker:
             text=True,
         )
 
-    def run(self, tests: Sequence[Reached]) -> Answer:
-        """Returns how some tests ended."""
+    def run(self, tests: Sequence[Reached], budget: float) -> Answer:
+        """Returns how some tests ended, of which none begins once the seconds of CPU are spent."""
         assert self.process.stdin
         assert self.process.stdout
-        limit = PATIENCE + 2 * sum(test.seconds for test in tests)
-        job = Job(str(self.tree), [test.test for test in tests], limit)
+        names = [test.test for test in tests]
+        job = Job(str(self.tree), names, budget, PATIENCE)
         self.process.stdin.write(json.dumps(dataclasses.asdict(job)) + "\n")
         self.process.stdin.flush()
         return Answer(**json.loads(self.process.stdout.readline()))
@@ -123,24 +123,25 @@ def run_trial(
     mutant: Mutant,
     worker: Worker,
     tests: Sequence[Reached],
-    left_out: int,
+    budget: float,
     trials: Trials,
 ) -> Trial:
     """Runs tests, in their order until one fails, against a mutant in the worker's copy of the repository."""
     file = worker.tree / mutant.file
     source = file.read_text()
     started = time.monotonic()
-    by = ""
+    answer = Answer(0, "", 0)
     if tests:
         with _changed(file, mutant.applied(source)):
-            by = _failed(worker.run(tests))
+            answer = worker.run(tests, budget)
+    by = _failed(answer)
     return Trial(
         key=mutant.key,
         caught=bool(by),
         by=by,
         seconds=round(time.monotonic() - started, 1),
-        tests=len(tests),
-        left_out=left_out,
+        tests=len(tests) - answer.left,
+        left=answer.left,
         module=digest(source),
         judges=trials.judges(by),
     )

@@ -66,7 +66,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def tried(root: Path, before: str, after: str) -> Trial:
+def tried(root: Path, before: str, after: str, budget: float = 60) -> Trial:
     """Returns the trial of one mutant of the toy."""
     source = (root / FILE).read_text()
     (mutant,) = [
@@ -75,10 +75,10 @@ def tried(root: Path, before: str, after: str) -> Trial:
         if (one.before, one.after) == (before, after)
     ]
     reach = watch(root, root / ".cache", ["tests/agents"])
-    tests, left_out = reach.chosen(mutant, digest(source), 60)
+    tests = reach.chosen(mutant, digest(source))
     with copied(root) as tree, Worker(tree) as worker:
         trials = Trials(root / "trials.jsonl", root)
-        trial = run_trial(mutant, worker, tests, left_out, trials)
+        trial = run_trial(mutant, worker, tests, budget, trials)
         assert (tree / FILE).read_text() == source
     assert (root / FILE).read_text() == source
     return trial
@@ -215,7 +215,15 @@ def test_an_endless_loop_is_caught_by_its_time_out(
     monkeypatch.setattr("benchmarks.mutants.trial.PATIENCE", 3.0)
     loop = "def held(n):\n    while n < 9:\n        n += 7\n    return n\n"
     (root / FILE).write_text(loop + "\n\ndef unseen(number):\n    pass\n")
-    assert tried(root, "n += 7", "n -= 7").by == "time-out"
+    assert tried(root, "n += 7", "n -= 7", budget=1).by == "time-out"
+
+
+def test_no_test_begins_when_the_seconds_are_spent(root: Path) -> None:
+    test = root / "tests/agents/test_toy.py"
+    again = "".join(f"\n\ndef test_{one}():\n    unseen(1)\n" for one in "ab")
+    test.write_text(test.read_text() + again)
+    unseen = tried(root, "return number * 3", "return number * 6", budget=0)
+    assert (unseen.caught, unseen.tests, unseen.left) == (False, 1, 2)
 
 
 def test_an_interrupted_run_goes_on_and_a_better_test_is_noticed(
