@@ -68,13 +68,13 @@ def watch(root: Path, cache: Path, folders: Iterable[str]) -> Reach:
     tests: list[Reached] = []
     watched: dict[str, Mapping[str, str]] = {}
     for folder in folders:
-        files = _test_files(root, folder)
-        missing = [file for file in files if not _kept(root, cache, file).is_file()]
+        places = {file: _kept(root, cache, file) for file in _test_files(root, folder)}
+        missing = {file: place for file, place in places.items() if not place.is_file()}
         if missing:
             print(f"watching what the tests of {folder} run", flush=True)
-            _watch(root, cache, missing)
-        for file in files:
-            kept = json.loads(_kept(root, cache, file).read_text())
+            _watch(root, missing)
+        for file, place in places.items():
+            kept = json.loads(place.read_text())
             watched[file] = kept["modules"]
             tests += read_reach(kept["tests"])
     return Reach(tests, watched)
@@ -106,16 +106,15 @@ def _kept(root: Path, cache: Path, file: str) -> Path:
     return cache / "reach" / f"{label}-{digest((root / file).read_bytes())}.json"
 
 
-def _watch(root: Path, cache: Path, files: Sequence[str]) -> None:
-    """Runs files of tests in one process, and keeps what each runs."""
-    places = {file: _kept(root, cache, file) for file in files}
-    raw = cache / "reach" / f"{os.getpid()}.tmp"
+def _watch(root: Path, places: Mapping[str, Path]) -> None:
+    """Runs files of tests in one process, and keeps what each runs in its place."""
+    raw = next(iter(places.values())).parent / f"{os.getpid()}.tmp"
     raw.parent.mkdir(parents=True, exist_ok=True)
     paths = os.pathsep.join([str(root), str(Path(__file__).parents[2])])
     environment = {**os.environ, VARIABLE: str(raw), "PYTHONPATH": paths}
     options = ["-q", "-p", "no:cacheprovider", "-p", "benchmarks.mutants.reach"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *files],
+        [sys.executable, "-m", "pytest", *options, *places],
         cwd=root,
         env=environment,
         capture_output=True,

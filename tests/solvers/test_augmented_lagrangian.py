@@ -107,6 +107,29 @@ def test_an_infeasible_start_is_returned_with_its_code():
     np.testing.assert_array_equal(solution.z, start)
 
 
+@pytest.mark.parametrize("start", [[1.1, 0.0], [0.0, -0.9], [0.3, -0.96]])
+def test_a_start_that_violates_one_of_two_constraints_a_little_is_infeasible(start):
+    def lens(z, point):
+        return jnp.stack([(z**2).sum() - 1.0, -z[1] - 0.8])
+
+    start = jnp.array(start)
+    solution = solve(distance, lens, start, jnp.zeros(2))
+    assert solution.result == Result.INFEASIBLE_START
+    assert solution.iterations == 0
+    assert solution.kkt == jnp.inf  # it was never looked at
+    np.testing.assert_array_equal(solution.z, start)
+    slope = jax.grad(lambda p: solve(distance, lens, start, p).z.sum())(jnp.ones(2))
+    np.testing.assert_array_equal(slope, 0.0)
+
+
+def test_a_start_on_the_boundary_is_feasible():
+    with jax.enable_x64(True):
+        start, point = jnp.array([1.0, 0.0]), jnp.array([0.0, 2.0])
+        solution = solve(distance, ball, start, point)
+    assert solution.result == Result.CONVERGED
+    np.testing.assert_allclose(solution.z, [0.0, 1.0], atol=1e-7)
+
+
 def test_a_start_that_is_not_finite_is_returned_with_its_code_and_zero_derivatives():
     point = jnp.array([jnp.nan, 0.0, 0.0])
     solution = projection()(point)
