@@ -71,7 +71,7 @@ def main(
     missing = [
         mutant
         for mutant in mutants
-        if trials.get(mutant, sources[mutant.file]) is None
+        if trials.get(mutant, sources[mutant.file], budget) is None
         and not (mutant.key in settled and mutant.key in trials.kept)
     ]
     if missing:

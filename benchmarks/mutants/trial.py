@@ -33,6 +33,7 @@ class Trial:
     seconds: float
     tests: int  # that were run, or could have been after the one that caught it
     left: int  # that there were no seconds for
+    budget: float  # seconds of CPU
     module: str  # digest of the module as it was
     judges: str  # digest of the file of the test that caught it; of all tests where none did
 
@@ -50,10 +51,12 @@ class Trials:
         }
         self.all_tests = digest(json.dumps(modules(root, ["tests"])))
 
-    def get(self, mutant: Mutant, source: str) -> Trial | None:
-        """Returns the trial of a mutant if it still counts."""
+    def get(self, mutant: Mutant, source: str, budget: float) -> Trial | None:
+        """Returns the trial of a mutant if it still counts, and no test would run that then had to be left out."""
         trial = self.kept.get(mutant.key)
         if trial is None or trial.module != digest(source):
+            return None
+        if trial.left and trial.budget < budget:
             return None
         return trial if trial.judges == self.judges(trial.by) else None
 
@@ -142,6 +145,7 @@ def run_trial(
         seconds=round(time.monotonic() - started, 1),
         tests=len(tests) - answer.left,
         left=answer.left,
+        budget=budget,
         module=digest(source),
         judges=trials.judges(by),
     )

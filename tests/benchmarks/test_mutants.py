@@ -256,7 +256,7 @@ def test_an_interrupted_run_goes_on_and_a_better_test_is_noticed(
 def test_equivalent_mutants_are_not_counted(tmp_path: Path) -> None:
     mutants = mutants_of("spjax/a.py", "a = 1\nb = 2\nc = 3\nd = 4\n")
     trials = [
-        Trial(one.key, caught, "", 1.0, 2, 0, "", "")
+        Trial(one.key, caught, "", 1.0, 2, 0, 60, "", "")
         for one, caught in zip(mutants, (True, True, False, False), strict=True)
     ]
     file = tmp_path / "verdicts.json"

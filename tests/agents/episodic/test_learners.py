@@ -274,6 +274,8 @@ def test_an_update_of_which_nothing_is_taken_reports_no_penalty_and_no_divergenc
     jax.tree.map(np.testing.assert_array_equal, contexts, curriculum.distribution)
     assert (float(metrics.kl), float(metrics.eta)) == (0.0, np.inf)
     assert not bool(metrics.moved)
+    samples = equal.size  # of equal weight
+    assert float(metrics.effective_sample_size) == pytest.approx(samples, rel=1e-4)
 
 
 def test_a_reward_that_is_not_finite_keeps_the_distributions_and_is_reported(
