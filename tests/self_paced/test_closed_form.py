@@ -1,11 +1,15 @@
 """The closed-form update of mean and scale: its formulas against SciPy, a grid and the full solve."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 from benchmarks.context_problems import gaussian_kl, objective, performance
+from spjax.contexts import Gaussian
 from spjax.self_paced import Mode
+from spjax.self_paced.closed_form import update_gaussian
 from tests.self_paced.gaussian_problems import (
     PARTS,
     family_batch,
@@ -46,6 +50,32 @@ def test_before_v_lb_is_reached_a_mean_step_goes_along_the_performance_slope_to_
             (new.mean[index] - problem.old_mean) / width, d, atol=1e-9
         )
         np.testing.assert_array_equal(new.chol[index], problem.old_chol)
+
+
+def test_a_scale_step_ends_at_the_scale_nearest_to_the_target_if_nothing_forbids_it():
+    """KL(new || target) of the covariance s S0 is (s tr(St^-1 S0) - k log s) / 2 + const, least at s = k / tr(St^-1 S0)."""
+    old_chol = np.array([[2.0, 0.0], [0.4, 1.5]])
+    target_chol = np.array([[1.9, 0.0], [0.1, 1.2]])
+    covariance, wanted = old_chol @ old_chol.T, target_chol @ target_chol.T
+    scale = 2 / np.trace(np.linalg.solve(wanted, covariance))
+    assert 0.7 < scale < 0.9
+    mean = np.array([1.0, -2.0])
+    contexts = mean + np.random.default_rng(0).normal(size=(9, 2)) @ old_chol.T
+    with jax.enable_x64(True):
+        new, record = update_gaussian(
+            Gaussian(jnp.asarray(mean), jnp.asarray(old_chol)),
+            Gaussian(jnp.asarray(mean + 9.0), jnp.asarray(target_chol)),
+            jnp.asarray(contexts),
+            jnp.full(9, 5.0),
+            jnp.ones(9, bool),
+            moves_scale=True,
+            max_kl=0.2,
+            performance_bound=-20.0,
+            reached=False,
+        )
+    assert record.mode == Mode.TARGET
+    np.testing.assert_allclose(new.chol, np.sqrt(scale) * old_chol, rtol=1e-10)
+    np.testing.assert_array_equal(new.mean, mean)
 
 
 def test_before_v_lb_is_reached_a_scale_step_follows_the_sign_of_the_slope_to_its_limit():
