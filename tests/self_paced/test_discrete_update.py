@@ -101,6 +101,25 @@ def test_without_values_that_differ_the_bound_rule_moves_along_the_geodesic_to_t
     assert update.mode == Mode.TARGET
 
 
+def test_where_only_the_bound_holds_the_target_back_the_solution_is_its_tilt_by_the_values():
+    old, target = np.full(3, 1 / 3), np.array([0.9, 0.07, 0.03])
+    values = np.array([0.0, 1.0, 2.5])  # of each row, seen once
+    probs, gains, update = solve(
+        "bound", "new-old", (old, target, np.arange(3), values), slack=0.5, max_kl=50.0
+    )
+
+    def tilted(price):
+        weights = target * np.exp(price * values)
+        return weights / weights.sum()
+
+    bound = values.mean() - 0.5
+    assert target @ values < bound < old @ values
+    price = brentq(lambda price: tilted(price) @ values - bound, 0, 9, xtol=1e-14)
+    np.testing.assert_allclose(gains, values, rtol=1e-12)
+    np.testing.assert_allclose(probs, tilted(price), atol=1e-5)  # less a margin
+    assert update.mode == Mode.TARGET
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_huge_alpha_with_the_target_inside_the_trust_region_returns_the_target(
