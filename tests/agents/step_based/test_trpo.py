@@ -31,6 +31,15 @@ SMALL = TRPO(
 )
 
 
+def test_what_is_not_set_is_as_in_stable_baselines_2():
+    agent = TRPO()
+    assert (agent.max_kl, agent.cg_iterations, agent.cg_damping) == (0.01, 10, 0.01)
+    critic = (agent.value_epochs, agent.value_batch, agent.value_learning_rate)
+    assert critic == (3, 128, 3e-4)
+    assert (agent.fisher_stride, agent.kl_tolerance) == (5, 1.5)
+    assert agent.line_search_steps == 10
+
+
 def test_the_policy_learns_the_action_that_the_context_asks_for(key):
     agent = SMALL.replace(max_kl=0.03)
     state, metrics = train(agent, MatchContext(), key, 120)
