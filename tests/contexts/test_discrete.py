@@ -111,3 +111,16 @@ def test_the_nearest_row_is_that_in_units_of_the_tables_extent():
         ([1.0, 1000.0, 8.0], 1),
     ):
         assert int(distribution.nearest(jnp.array(context))) == row
+
+
+def test_a_row_that_neither_gives_adds_nothing_to_the_divergence_and_one_more_makes_it_infinite():
+    p, q = [0.5, 0.0, 0.2, 0.3], [0.25, 0.0, 0.4, 0.35]
+    one, other = (Discrete.from_weights(TABLE, weights) for weights in (p, q))
+    there = np.array(p) > 0
+    expected = (
+        np.array(p) * np.log(np.divide(p, q, where=there, out=np.ones(4)))
+    ).sum()
+    assert float(one.kl_to(other)) == pytest.approx(expected, rel=1e-5)
+    lacking = Discrete.from_weights(TABLE, [0.5, 0.0, 0.5, 0.0])
+    assert float(one.kl_to(lacking)) == np.inf
+    assert float(lacking.kl_to(one)) < np.inf
