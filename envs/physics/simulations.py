@@ -4,6 +4,7 @@ import contextlib
 import math
 import threading
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import mujoco
 import mujoco.batch
@@ -23,6 +24,13 @@ _CORE_BITS = int(
     | mujoco.mjtState.mjSTATE_WARMSTART
 )
 _WORTH_A_THREAD = 8  # instances; waking a thread for fewer takes longer than they do
+
+
+class _Event(NamedTuple):
+    """What happened to some of the instances in a control step."""
+
+    contacts: Bool[np.ndarray, "instance contact"]
+    failed: Bool[np.ndarray, " instance"]
 
 
 class Pool:
@@ -92,6 +100,7 @@ class Simulations:
             self._inputs.append(
                 (self._batch.bind(name) if is_state else self._batch.expand(name), rows)
             )
+        self._warning = self._batch.warning
         self._cores = np.empty((count, steps, mujoco.mj_stateSize(model, _CORE_BITS)))
         self._sensors = np.empty((count, steps, model.nsensordata))
 
@@ -110,10 +119,13 @@ class Simulations:
         ids = np.flatnonzero(going & sound)
         if ids.size:
             self._load(rows)
-            core, contacts, failed = self._run(ids)
-            out[ids[~failed], :size] = core[~failed]
-            out[ids, size:-1] = contacts
-            out[ids, -1] = failed
+            core, event = self._run(ids)
+            if event is None:
+                out[ids, :size] = core
+            else:
+                out[ids[~event.failed], :size] = core[~event.failed]
+                out[ids, size:-1] = event.contacts
+                out[ids, -1] = event.failed
         return out
 
     def track(
@@ -146,20 +158,27 @@ class Simulations:
         control = self._batch.bind("ctrl")
         for step in range(steps):
             if ids.size:
-                wanted = set_points[ids, step].astype(float)
-                off = wanted[:, 0] - qpos[ids[:, None], feedback.positions]
-                slow = wanted[:, 1] - qvel[ids[:, None], feedback.velocities]
-                control[ids] = feedback.stiffness * off + feedback.damping * slow
-                core, contacts[ids], failed[ids] = self._run(ids)
-                taken[ids] += 1
-                after[ids] = np.where(failed[ids, None], after[ids], core)
-                contacts[ids] &= ~failed[ids, None]
-                ids = ids[~(failed[ids] | contacts[ids].any(axis=1))]
-                before[ids] = after[ids]
+                which = slice(None) if ids.size == count else ids
+                wanted = set_points[which, step]
+                off = wanted[:, 0] - qpos[which][:, feedback.positions]
+                slow = wanted[:, 1] - qvel[which][:, feedback.velocities]
+                control[which] = feedback.stiffness * off + feedback.damping * slow
+                core, event = self._run(ids)
+                if event is None:
+                    after[which] = core
+                else:
+                    fails = event.failed
+                    ends = fails | event.contacts.any(axis=1)
+                    before[ids[ends]] = after[ids[ends]]
+                    after[ids[~fails]] = core[~fails]
+                    contacts[ids[~fails]] = event.contacts[~fails]
+                    failed[ids], taken[ids[ends]] = fails, step + 1
+                    ids = ids[~ends]
             if path:
                 states[:, step, :size] = after
                 states[:, step, size] = 1
                 states[ids, step, size] = 0
+        before[ids], taken[ids] = after[ids], steps
         flags = contacts, failed[:, None], taken[:, None]
         out = np.concatenate([after, before, *flags, states.reshape(count, -1)], axis=1)
         return out.astype(rows.dtype)
@@ -172,12 +191,10 @@ class Simulations:
             array[:, which] = rows[:, start:end].reshape(len(rows), *shape)
             start = end
         self._batch.bind("time")[:] = 0
-        self._batch.warning[:] = 0
+        self._warning[:] = 0
 
-    def _run(
-        self, ids: Int[np.ndarray, " some"]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns core, contacts and failure of some instances after a control step."""
+    def _run(self, ids: Int[np.ndarray, " some"]) -> tuple[np.ndarray, "_Event | None"]:
+        """Returns the cores of some instances after a control step, and what happened in it."""
         all_of_them = ids.size == len(self._cores)
         cores, sensors = self._cores[: ids.size], self._sensors[: ids.size]
         record = {_CORE_BITS: cores, "sensordata": sensors}
@@ -191,18 +208,20 @@ class Simulations:
             )
         except mujoco.batch.SimulationError as error:
             stopped[error.ids] = True
-        core = cores[:, -1].copy()
-        contacts = np.zeros((ids.size, self._compiled.groups.shape[1]), bool)
+        core = cores[:, -1]
         found = sensors[..., self._compiled.columns] > 0  # instance, substep, pair
+        warned = self._warning[ids, :, 1]
+        sound = np.abs(core) < LIMIT
+        if sound.all() and not (found.any() or warned.any() or stopped.any()):
+            return core, None
+        core = core.copy()
+        contacts = np.zeros((ids.size, self._compiled.groups.shape[1]), bool)
         hits, first = _first_hits(found)
         core[hits] = cores[hits, first]
         contacts[hits] = found[hits, first] @ self._compiled.groups
-        failed = (
-            stopped[ids]
-            | self._batch.warning[ids, :, 1].any(axis=1)
-            | ~(np.abs(core) < LIMIT).all(axis=1)
-        )
-        return core, contacts, failed
+        sound = (np.abs(core) < LIMIT).all(axis=1)
+        failed = stopped[ids] | warned.any(axis=1) | ~sound
+        return core, _Event(contacts, failed)
 
 
 def _first_hits(
