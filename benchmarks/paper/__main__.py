@@ -19,6 +19,7 @@ from rich.console import Console
 
 from benchmarks.paper import (
     figure_ball_catching,
+    figure_ball_in_a_cup,
     figure_gate,
     figure_gate_reward_landscape,
     figure_gate_success,
@@ -54,6 +55,7 @@ _MODULES = (
     figure_ball_catching,
     figure_gate,
     figure_gate_success,
+    figure_ball_in_a_cup,
     figure_sprl_point_mass,
     figure_regularizer,
     figure_gate_reward_landscape,

@@ -38,7 +38,7 @@ def settings(names: Names) -> dict[str, Settings]:
     run: dict[str, Any] = {
         "num_iterations": NUM_ITERATIONS,
         "evaluate_every": EVALUATE_EVERY,
-        "evaluation_episodes": 50,
+        "evaluation_episodes": 32,
     }
     if names.agent == "cma-es":
         from spjax.agents.episodic.cma_es import population_size

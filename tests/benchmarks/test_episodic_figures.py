@@ -13,7 +13,7 @@ from benchmarks.paper import (
     figure_sprl_point_mass,
 )
 from benchmarks.paper.blocks import blocks_of
-from benchmarks.paper.gate import CELLS
+from benchmarks.paper.figure_gate import CELLS
 from benchmarks.paper.pictures.episodic import (
     context_distribution,
     returns_over_steps,
