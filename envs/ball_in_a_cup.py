@@ -99,7 +99,7 @@ class BallInACup(EpisodicTask):
         context: Float[Array, "1"],
     ) -> Outcome:
         """Returns success (1 - 0.07 |w|^2) of one movement; deterministic, the key is not used."""
-        return self._outcome(self._move(theta, context), theta, context)
+        return self.outcome(self.move(theta, context), theta, context)
 
     def states(
         self,
@@ -108,13 +108,13 @@ class BallInACup(EpisodicTask):
         context: Float[Array, "1"],
     ) -> EnvState:
         """Returns the states after 0, 1, ... 2100 control steps; where a touch ended the movement the last one stays."""
-        moved = self._move(theta, context, path=True)
+        moved = self.move(theta, context, path=True)
         path = jax.tree.map(
             lambda first, rest: jnp.concatenate([first[None], rest]),
             self._start(context),
             moved.path,
         )
-        return whole_rollout(path, self._outcome(moved, theta, context), context)
+        return whole_rollout(path, self.outcome(moved, theta, context), context)
 
     def trace(self, state: EnvState) -> Float[Array, "2"]:
         """Returns the ball's y and z in metres."""
@@ -156,12 +156,13 @@ class BallInACup(EpisodicTask):
         )
         return distance, inside
 
-    def _outcome(
+    def outcome(
         self,
         moved: physics.Tracked,
         theta: Float[Array, "15"],
         context: Float[Array, "1"],
     ) -> Outcome:
+        """Returns what a movement with these parameters is worth."""
         distance, inside = self.ball_in_cup(moved.before, context)
         success = distance < SUCCESS_DISTANCE * self.context_space.clip(context)[0]
         success &= inside | (self.catch == "distance")
@@ -172,9 +173,10 @@ class BallInACup(EpisodicTask):
             length=moved.num_steps,
         )
 
-    def _move(
+    def move(
         self, theta: Float[Array, "15"], context: Float[Array, "1"], path: bool = False
     ) -> physics.Tracked:
+        """Returns the movement, and its states where `path` asks for them."""
         set_points = _set_points(theta)
         return self._physics.track(self._start(context), scene.SERVO, set_points, path)
 

@@ -198,7 +198,7 @@ def test_the_reward_of_a_catch_is_one_minus_the_cost_of_the_weights(
     moved = task._physics.track(
         state, scene.SERVO, jax.tree.map(lambda rows: rows[:1], _points())
     )
-    outcome = task._outcome(moved, theta, jnp.asarray([1.5]))
+    outcome = task.outcome(moved, theta, jnp.asarray([1.5]))
     assert bool(outcome.success) == success
     # 0.0014 theta' theta
     assert outcome.reward == pytest.approx((1 - 0.0014 * 60) * success)
