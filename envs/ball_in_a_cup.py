@@ -177,8 +177,8 @@ class BallInACup(EpisodicTask):
         self, theta: Float[Array, "15"], context: Float[Array, "1"], path: bool = False
     ) -> physics.Tracked:
         """Returns the movement, and its states where `path` asks for them."""
-        set_points = _set_points(theta)
-        return self._physics.track(self._start(context), scene.SERVO, set_points, path)
+        points = set_points(theta)
+        return self._physics.track(self._start(context), scene.SERVO, points, path)
 
     def _start(self, context: Float[Array, "1"]) -> physics.PhysicsState:
         """Returns the settled arm and string."""
@@ -191,7 +191,7 @@ class BallInACup(EpisodicTask):
         return physics.make(scene.scene(self.string), self.engine)
 
 
-def _set_points(theta: Float[Array, "15"]) -> physics.SetPoints:
+def set_points(theta: Float[Array, "15"]) -> physics.SetPoints:
     """Returns desired positions and velocities of all joints, [2100, 7]."""
     phase = jnp.linspace(0.0, 1.0, MOVEMENT_STEPS, dtype=theta.dtype)
     weights = WEIGHT_SCALE * theta.reshape(-1, len(MOVED))

@@ -128,10 +128,10 @@ def test_no_movement_is_no_catch_and_lasts_the_whole_rollout():
 
 
 def test_set_points_start_and_end_at_rest_and_move_three_joints():
-    from spjax.envs.ball_in_a_cup import _set_points
+    from spjax.envs.ball_in_a_cup import set_points
 
     theta = jnp.linspace(-2.0, 2.0, 15)
-    points = _set_points(theta)
+    points = set_points(theta)
     offsets = np.asarray(points.positions) - np.asarray(scene.START)
     assert np.abs(offsets[0]).max() < 0.02
     assert np.abs(offsets[1749]).max() < 0.02
@@ -205,9 +205,9 @@ def test_the_reward_of_a_catch_is_one_minus_the_cost_of_the_weights(
 
 
 def _points():
-    from spjax.envs.ball_in_a_cup import _set_points
+    from spjax.envs.ball_in_a_cup import set_points
 
-    return _set_points(jnp.zeros(15))
+    return set_points(jnp.zeros(15))
 
 
 def test_a_touch_of_the_palm_ends_the_movement_and_the_step_before_is_judged():
