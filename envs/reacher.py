@@ -57,8 +57,8 @@ class Reaching(Task):
     context_space = ContextSpace(
         names=("half-length A", "half-length B"),
         units=("m", "m"),
-        lower=(0.01, 0.01),
-        upper=(0.09, 0.09),
+        lower=(scene.SHORTEST,) * 2,
+        upper=(scene.LONGEST,) * 2,
     )
     goal = scene.GOAL[:2]
     scenery_name = "obstacles, rim"
@@ -97,12 +97,12 @@ class Reaching(Task):
         return scene.GOAL
 
     def start(self, context: Float[Array, "2"]) -> physics.PhysicsState:
-        """Returns the settled arm at rest among the obstacles of a context."""
+        """Returns the settled arm at rest among the obstacles of a context, inside its bounds."""
         dtype = context.dtype
         unmoved = jnp.zeros((1, 3), dtype), jnp.asarray([scene.DOWN], dtype)
         return self._physics.reset(
             jnp.asarray(scene.start(), dtype),
-            fields=(*scene.obstacles(context), *unmoved),
+            fields=(*scene.obstacles(self.context_space.clip(context)), *unmoved),
         )
 
     def pose(self, state: physics.PhysicsState) -> scene.Pose:

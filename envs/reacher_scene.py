@@ -140,7 +140,8 @@ FIXED = (
     _around("obstacle_c", (1.16, 0.65), 1.7, 0.08),
     _around("obstacle_d", (1.23, 0.52), 0.4, 0.11),
 )
-HALF_LENGTH = 0.05  # m, of the variable obstacles in the MJCF
+SHORTEST, LONGEST = 0.01, 0.09  # m, half-lengths of the variable obstacles
+HALF_LENGTH = 0.05  # m, as the MJCF has them
 
 
 def mjcf() -> str:
@@ -330,7 +331,11 @@ SCENE = Scene(
     contacts=(Contact(FINGERS, tuple(one.name for one in (*VARIABLE, *FIXED))),),
     fields=(
         Field("geom_pos", tuple(one.name for one in VARIABLE)),
-        Field("geom_size", tuple(one.name for one in VARIABLE)),
+        Field(
+            "geom_size",
+            tuple(one.name for one in VARIABLE),
+            most=((LONGEST, HALF_THICKNESS, HALF_HEIGHT),) * len(VARIABLE),
+        ),
         Field("mocap_pos", ("target",)),
         Field("mocap_quat", ("target",)),
     ),

@@ -39,7 +39,7 @@ def past_short_obstacles():
     times = np.linspace(0, 1, 151)
     way = np.stack([np.interp(times, PHASES, column) for column in WAY.T], axis=1)
     actions = np.diff(way, axis=0) / 0.034
-    return np.linalg.lstsq(bases(), actions, rcond=None)[0].reshape(-1)
+    return np.linalg.lstsq(bases(), actions, rcond=1e-2)[0].reshape(-1)
 
 
 class Arm:
@@ -79,7 +79,7 @@ class Arm:
         data, (x, y) = self.data, np.clip(action, -1, 1)
         lift = np.clip(2 * (0.5 - self.grip[2]), -1, 1)
         data.mocap_pos[0] = self.gripper.xpos + 0.05 * np.array([x, y, lift])
-        data.mocap_quat[0] = self.gripper.xquat + [1, 0, 1, 0]
+        data.mocap_quat[0] = self.gripper.xquat + np.array([1, 0, 1, 0])
         mujoco.mj_step(self.model, data, nstep=5)
         touches = self.touches
         data.qpos[-2:] = 0
@@ -98,19 +98,18 @@ class Arm:
 
 @pytest.fixture(scope="module")
 def initial():
-    """Rollouts of the initial policy in initial contexts: parameters, contexts, states [rollout, time], outcomes."""
+    """Parameters, contexts and states [rollout, time] of rollouts of the initial policy in initial contexts."""
     key_thetas, key_contexts = jax.random.split(jax.random.key(3))
     thetas = 2 * jax.random.normal(key_thetas, (NUM_INITIAL, 40))
     contexts = TASK.initial.sample_many(key_contexts, TASK.context_space, NUM_INITIAL)
+    return np.asarray(thetas), np.asarray(contexts), states_of(thetas, contexts)
 
-    def both(theta, context):
-        key = jax.random.key(0)
-        return TASK.states(key, theta, context), TASK.rollout(
-            jax.random.clone(key), theta, context
-        )
 
-    states, outcomes = jax.device_get(jax.jit(jax.vmap(both))(thetas, contexts))
-    return np.asarray(thetas), np.asarray(contexts), states, outcomes
+def states_of(thetas, contexts):
+    def states(theta, context):
+        return TASK.states(jax.random.key(0), theta, context)
+
+    return jax.device_get(jax.jit(jax.vmap(states))(thetas, contexts))
 
 
 @pytest.fixture(scope="module")
@@ -191,13 +190,13 @@ def test_the_actions_are_the_normalised_bumps_weighted_by_rows_of_theta(key):
 @pytest.mark.slow
 def test_rollouts_end_like_those_of_the_published_loop(initial):
     """A difference in the last bit is another way in 150 steps along a rim, so nearly all must agree."""
-    thetas, contexts, states, outcomes = initial
+    thetas, contexts, states = initial
     count, places = 40, grips(states)[:, -1]
     loops = [Arm(contexts[n]).rollout(thetas[n]) for n in range(count)]
     lengths, touched, ends = (np.array(part) for part in zip(*loops, strict=True))
     assert 10 < touched.sum() < 35
     assert (states.physics.contacts[:count, -1, 0] == touched).mean() >= 0.95
-    assert (outcomes.length[:count] == lengths).mean() >= 0.95
+    assert (ends(states)[:count] == lengths).mean() >= 0.95
     apart = np.linalg.norm(places[:count] - ends, axis=1)
     assert np.median(apart[~touched]) < 1e-3
     assert (
@@ -208,51 +207,47 @@ def test_rollouts_end_like_those_of_the_published_loop(initial):
 @pytest.mark.slow
 def test_the_initial_policy_touches_an_obstacle_in_three_of_five_rollouts(initial):
     """62 % of 2,000 rollouts; a band of four standard errors of the 200 here."""
-    *_, states, outcomes = initial
+    *_, states = initial
     touched = states.physics.contacts[:, -1, 0]
     assert touched.mean() == pytest.approx(0.62, abs=0.14)
-    assert outcomes.success.mean() < 0.05
+    assert states.success.any(axis=1).mean() < 0.05
 
 
 @pytest.mark.slow
 def test_from_the_first_touch_on_the_arm_stays_where_it_is(initial):
-    *_, states, outcomes = initial
+    *_, states = initial
     touched = np.flatnonzero(states.physics.contacts[:, -1, 0])
     for number in touched:
-        length = int(outcomes.length[number])
+        length = int(ends(states)[number])
         own = jax.tree.map(lambda leaf, n=number: leaf[n], states.physics)
         assert own.contacts[:, 0].argmax() == length
         for leaf in jax.tree.leaves(own):
             np.testing.assert_array_equal(
                 leaf[length:], leaf[length:][:1].repeat(151 - length, 0)
             )
-    np.testing.assert_array_equal(ends(states), outcomes.length)
 
 
 @pytest.mark.slow
 def test_the_reward_is_that_of_the_last_place_less_the_cost_of_all_actions(initial):
-    thetas, _, states, outcomes = initial
+    thetas, _, states = initial
     distances = np.linalg.norm(grips(states)[:, -1] - GOAL, axis=1)
     costs = np.array([(promp(theta) ** 2).sum() for theta in thetas])
     expected = 10 * (2 * np.exp(-distances) - 0.01 * costs)
-    np.testing.assert_allclose(outcomes.reward, expected, rtol=1e-4, atol=1e-3)
-    assert (outcomes.reward < 0).any()
+    rewards = states.reward.sum(axis=1)
+    np.testing.assert_allclose(rewards, expected, rtol=1e-4, atol=1e-3)
+    assert (rewards < 0).any()
 
 
 @pytest.fixture(scope="module")
 def planned():
     """States and outcomes of one way among short and among long obstacles, and of a push to the right."""
     way = past_short_obstacles()
-    push = np.linalg.lstsq(bases(), np.tile([1.0, 0.0], (150, 1)), rcond=None)[0]
+    push = np.linalg.lstsq(bases(), np.tile([1.0, 0.0], (150, 1)), rcond=1e-2)[0]
     thetas = jnp.asarray(np.stack([way, way, push.reshape(-1)]), jnp.float32)
-    contexts = jnp.asarray([SHORT, LONG, SHORT])
-
-    def states(theta, context):
-        return TASK.states(jax.random.key(0), theta, context)
-
-    return jax.device_get(jax.jit(jax.vmap(states))(thetas, contexts))
+    return states_of(thetas, jnp.asarray([SHORT, LONG, SHORT]))
 
 
+@pytest.mark.slow
 def test_the_goal_ends_a_movement_that_long_obstacles_stop(planned):
     places, lengths = grips(planned), ends(planned)
     distances = np.linalg.norm(places - GOAL, axis=2)
@@ -262,7 +257,7 @@ def test_the_goal_ends_a_movement_that_long_obstacles_stop(planned):
     assert (
         distances[short, lengths[short]] < 0.05 < distances[short, lengths[short] - 1]
     )
-    np.testing.assert_array_equal(places[short, lengths[short] :].ptp(axis=0), 0.0)
+    assert np.ptp(places[short, lengths[short] :], axis=0).max() == 0
     assert not planned.physics.contacts[short].any()
 
     assert planned.physics.contacts[long, -1, 0]
@@ -270,6 +265,7 @@ def test_the_goal_ends_a_movement_that_long_obstacles_stop(planned):
     assert places[long, -1, 1] == pytest.approx(0.88, abs=0.01)  # before the end of A
 
 
+@pytest.mark.slow
 def test_a_rim_stops_the_gripper_but_is_no_obstacle(planned):
     pushed = grips(planned)[2]
     assert ends(planned)[2] == 150
@@ -305,6 +301,7 @@ def test_outlines_are_the_corners_of_the_boxes():
         assert outline[0] == outline[-1]
 
 
+@pytest.mark.slow
 def test_the_step_after_a_touch_is_the_start_and_the_clock_goes_on(step, key):
     """The gripper is driven straight on to obstacle A."""
     state = STEP_TASK.reset(key, jnp.asarray(LONG))
@@ -323,6 +320,7 @@ def test_the_step_after_a_touch_is_the_start_and_the_clock_goes_on(step, key):
     assert not before.success
 
 
+@pytest.mark.slow
 def test_the_observation_is_where_the_grip_is_and_how_far_it_goes_in_a_step(step, key):
     state = STEP_TASK.reset(key, jnp.asarray(SHORT))
     np.testing.assert_allclose(state.observation, [1.3, 0, 1.12, 0], atol=1e-3)
@@ -371,8 +369,34 @@ def test_a_wrong_case_distance_or_engine_is_one_sentence():
 
 
 @pytest.mark.slow
-def test_mjx_moves_as_native_does_and_stops_at_the_same_touch(key):
-    """In contexts of their own: one goes freely, one pushes against the rim, one is about to touch obstacle A."""
-    contexts = jnp.asarray([SHORT, SHORT, LONG])
-    actions = jnp.asarray([[0.3, -0.8], [0.0, 1.0], [-0.2, -1.0]])
-    ...
+def test_mjx_moves_as_native_does_and_stops_at_the_same_touch(planned):
+    """From rest, in a state each that is free, touches an obstacle, and touches the rim.
+
+    C MuJoCo adds what the change of the weld's Jacobian does, v^2, which MJX lacks: the free gripper is moved a little only.
+    """
+    rows, times = np.arange(3), np.array([60, 150, 100])
+    there = jax.tree.map(lambda leaf: leaf[rows, times], planned.physics)
+    still = jnp.zeros_like(there.qvel)
+    none = np.zeros_like(there.contacts)
+    states = dataclasses.replace(there, qvel=still, warmstart=still, contacts=none)
+    actions = jnp.asarray([[0.02, -0.02], [0.0, -0.02], [0.02, 0.0]])
+
+    def after(engine):
+        task = Reacher(engine=engine)
+
+        def step(state, action):
+            return task.moved(state, task.pose(state), action)
+
+        options = task.compiler_options
+        return jax.jit(jax.vmap(step), compiler_options=options)(states, actions)
+
+    native, mjx = after("native"), after("mjx")
+    np.testing.assert_array_equal(native.contacts[:, 0], [False, True, False])
+    np.testing.assert_array_equal(mjx.contacts, native.contacts)
+    assert not (native.failed | mjx.failed).any()
+    apart = np.abs(mjx.qpos - native.qpos).max(axis=1)
+    free, *touching = apart
+    assert free < 1e-5
+    assert max(touching) < 5e-4  # their contacts have other points
+    moved = np.abs(native.qpos - states.qpos).max(axis=1)
+    assert (moved > 20 * apart).all()
