@@ -106,6 +106,7 @@ LINKS = (
 )  # fmt: skip
 NUM_HINGES = len(LINKS)
 GRIPPER_POSITION = (0.1664, 0.0, 0.0)  # m, in the last link
+WRIST_END = (0.06, 0.0, 0.0)  # m, as it is drawn
 TORSO_POSITION = (0.6049, 0.7441, 0.3774)  # m: base (0.6918, 0.7441, 0), torso behind
 
 
@@ -151,7 +152,7 @@ def mjcf() -> str:
     site on its x axis, body ``target`` is the mocap body.
     """
     inner = _gripper()
-    ends = [link.position for link in LINKS[1:]] + [GRIPPER_POSITION]
+    ends = [link.position for link in LINKS[1:]] + [WRIST_END]
     for link, end in reversed(list(zip(LINKS, ends, strict=True))):
         inner = _link(link, end, inner)
     return f"""
@@ -160,7 +161,7 @@ def mjcf() -> str:
   <option timestep="{TIMESTEP}" gravity="0 0 -9.81" integrator="Euler" solver="Newton" cone="pyramidal"/>
   <worldbody>
     <light pos="1.3 0.3 3"/>
-    <camera name="front" pos="2.4 -0.2 1.6" xyaxes="0.65 0.76 0 -0.42 0.36 0.83" fovy="35"/>
+    <camera name="front" pos="1.5 -0.8 2.2" xyaxes="1 0.12 0 -0.09 0.75 0.66" fovy="35"/>
     <geom name="floor" type="plane" size="2 2 1" contype="0" conaffinity="0"/>
     {_surroundings()}
     <body name="torso_lift_link" pos="{numbers(TORSO_POSITION)}">{inner}</body>
@@ -275,8 +276,8 @@ def _link(link: Link, end: Vector, inner: str) -> str:
         f'diaginertia="{numbers(link.inertia)}" quat="{numbers(link.principal_axes)}"/>'
         f'<joint name="{link.name}" type="hinge" axis="{numbers(link.axis)}" armature="{link.armature}" '
         f'damping="{link.damping}" stiffness="{link.stiffness}"{limit}/>'
-        f'<geom name="{link.name}" type="capsule" fromto="0 0 0 {numbers(end)}" size="0.05" contype="0" '
-        f'conaffinity="0" rgba="0.85 0.87 0.9 1"/>{inner}</body>'
+        f'<geom name="{link.name}" type="capsule" fromto="0 0 0 {numbers(end)}" size="0.035" contype="0" '
+        f'conaffinity="0" rgba="0.8 0.83 0.87 1"/>{inner}</body>'
     )
 
 
@@ -296,18 +297,24 @@ def _gripper() -> str:
         f'<body name="gripper_link" pos="{numbers(GRIPPER_POSITION)}">'
         '<inertial pos="-0.09 -0.0001 -0.0017" mass="1.5175" diaginertia="0.0024 0.0019 0.0013" '
         'quat="0 0.7071 0 0.7071"/>'
-        '<geom name="palm" type="box" pos="-0.08 0 0" size="0.03 0.05 0.03" contype="0" conaffinity="0" '
+        '<geom name="palm" type="box" pos="-0.07 0 0" size="0.03 0.045 0.025" contype="0" conaffinity="0" '
         'rgba="0.25 0.27 0.3 1"/>'
-        f'<geom name="grip" type="sphere" pos="{GRIP} 0 0" size="0.006" contype="0" conaffinity="0" '
+        f'<geom name="grip" type="sphere" pos="{GRIP} 0 0" size="0.008" contype="0" conaffinity="0" '
         f'rgba="0.8 0.3 0.2 1"/>{fingers}</body>'
     )
 
 
 def _surroundings() -> str:
     """Returns the geoms of the world: what the fingers meet."""
-    boxes = [_box("table", *TABLE, 0.0, "0.93 0.92 0.9 1")]
+    x, y, _ = TORSO_POSITION
+    shoulder = f"{x + LINKS[0].position[0]:.9g} {y:.9g}"
+    boxes = [
+        f'<geom name="torso" type="cylinder" fromto="{shoulder} 0 {shoulder} 0.69" size="0.09" contype="0" '
+        'conaffinity="0" rgba="0.45 0.48 0.52 1"/>'
+    ]
+    boxes += [_box("table", *TABLE, 0.0, "0.72 0.7 0.66 1")]
     boxes += [
-        _box(f"rim_{name}", *rim, 0.0, "0.8 0.78 0.74 1") for name, rim in RIMS.items()
+        _box(f"rim_{name}", *rim, 0.0, "0.55 0.53 0.5 1") for name, rim in RIMS.items()
     ]
     for one in (*VARIABLE, *FIXED):
         half = HALF_LENGTH if one.half_length is None else one.half_length
