@@ -27,6 +27,7 @@ from spjax.envs import physics
 from spjax.envs import reacher_scene as scene
 from spjax.envs.base import Env, EnvState, Task
 from spjax.envs.episodic import EpisodicTask, whole_rollout
+from spjax.envs.physics import kinematics
 from spjax.envs.vectors import norm
 from spjax.episodes import Outcome
 from spjax.settings import setting
@@ -77,8 +78,8 @@ class Reaching(Task):
 
     @property
     def compiler_options(self) -> dict[str, bool]:
-        """Those of the physics engine."""
-        return self._physics.compiler_options
+        """Those for the chain of bodies from the torso to the gripper."""
+        return kinematics.compiler_options()
 
     def trace(self, state: EnvState) -> Float[Array, "2"]:
         """Returns x and y of the grip in metres."""

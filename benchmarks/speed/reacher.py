@@ -55,7 +55,11 @@ def _compiled(size: int) -> tuple[Run, EnvState, float]:
     states = jax.device_get(jax.jit(jax.vmap(task.states))(*inputs))
 
     begin = time.perf_counter()
-    compiled = jax.jit(jax.vmap(task.rollout)).lower(*inputs).compile()
+    compiled = (
+        jax.jit(jax.vmap(task.rollout), compiler_options=task.compiler_options)
+        .lower(*inputs)
+        .compile()
+    )
     seconds = time.perf_counter() - begin
     return lambda: jax.block_until_ready(compiled(*inputs)), states, seconds
 
