@@ -1,4 +1,4 @@
-"""The reacher with obstacles of Klink et al. (2021), Section 5: a gripper must get past four obstacles to a goal.
+"""The reacher with obstacles of Klink et al. (2021), Section 6.2: a gripper must get past four obstacles to a goal.
 
 The context is the half-length of two of the obstacles. There are two tasks: in "reacher" a rollout is one movement
 primitive, whose parameters are searched for; "reacher-step" is the version for step-based agents, which the paper
@@ -49,7 +49,7 @@ STEP_DECAY = 2.5  # 1/m, of the reward of "reacher-step"
 class Reaching(Task):
     """What both tasks share: the scene, the contexts, and how the gripper moves."""
 
-    engine: Literal["native", "mjx", "warp"] | None = setting(
+    engine: Literal["native", "mjx"] | None = setting(
         None, static=True, help="of the physics; None for the device's own"
     )
 

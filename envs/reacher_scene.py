@@ -1,10 +1,12 @@
 """The scene of the reacher with obstacles: a Fetch arm over a table, drawn along by its gripper, and four obstacles.
 
-Source: Klink et al. (2021), Section 5, the appendix "Experimental Details" and the model files behind them, which are
+Source: Klink et al. (2021), Section 6.2, the appendix "Experimental Details" and the model files behind them, which are
 those of the FetchReach tasks of Gym. A mocap body is welded to the gripper; a control step puts it onto the gripper,
 displaced as the action says, and simulates 40 ms. The collision shapes are primitives: over the table only the two
 fingers reach down to the obstacles, so the links of the arm are drawn and touch nothing. Base and torso, which the
-published model holds by enormous damping, are fixed here, and the head is left out. SI units, radians, quaternions (w, x, y, z).
+published model holds by enormous damping, are fixed here, and the head is left out. C MuJoCo of today adds the change of
+the weld's Jacobian to the acceleration that the weld aims at, which MJX does not: at full speed the
+engines part by 0.003 rad in a control step. SI units, radians, quaternions (w, x, y, z).
 """
 
 import dataclasses

@@ -363,7 +363,7 @@ def test_a_wrong_case_distance_or_engine_is_one_sentence():
     for setting, value, known in (
         ("case", "medium", "hard or easy"),
         ("distance", "arc", "space or plane"),
-        ("engine", "mujoco", "native, mjx or warp"),
+        ("engine", "mujoco", "native or mjx"),
     ):
         wrong = dataclasses.replace(STEP_TASK, **{setting: value})
         with pytest.raises(
