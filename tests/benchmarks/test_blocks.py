@@ -14,6 +14,7 @@ from benchmarks.paper.blocks import (
 )
 from benchmarks.paper.cells import Cell
 from benchmarks.paper.pictures.curricula import CURRICULA
+from benchmarks.paper.records import finished_runs
 
 MakeCell = Callable[..., Path]
 RANDOM = Cell("point-mass-2d", "ppo", CURRICULA[4])
@@ -97,6 +98,28 @@ def test_printed_hyperparameters_are_another_cell(
         "finished",
         "finished",
     ]
+
+
+def test_a_folder_from_before_a_setting_was_there_counts_and_its_seeds_are_pooled(
+    make_cell: MakeCell, tmp_path: Path
+) -> None:
+    old = make_cell(SPDL, [1.0])
+    make_cell(SPDL, [2.0], first_seed=2, suffix="_seeds-2-2")
+    file = old / "config.json"
+    config = json.loads(file.read_text())
+    added = ("normalize_observations", "normalize_rewards", "clip_value")
+    values = [config["config"]["agent"].pop(name) for name in added]
+    assert values == [False, False, None]
+
+    file.write_text(json.dumps(config))
+    blocks = blocks_of(SPDL, tmp_path, 2)
+    assert [block.state for block in blocks] == ["finished", "finished"]
+    assert finished_runs(blocks)[SPDL.name].config.seeds == (1, 2)
+
+    config["config"]["agent"]["normalize_rewards"] = True
+    file.write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=r"other settings \(agent\)"):
+        blocks_of(SPDL, tmp_path, 2)
 
 
 def test_a_folder_of_other_settings_is_refused_by_name(
