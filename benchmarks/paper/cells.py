@@ -30,16 +30,13 @@ class Cell:
     agent: str
     curriculum: Curriculum
     suffix: str = ""  # of the name, for cells that differ from the preset
-    teacher_settings: Mapping[str, Any] = dataclasses.field(
+    settings: Mapping[str, Any] = dataclasses.field(
         default_factory=dict
-    )  # in place of the preset's, dotted
+    )  # in place of the preset's: "task.case", "teacher.schedule.zeta"
     over: Mapping[str, tuple[Any, ...]] = dataclasses.field(
         default_factory=dict
     )  # swept, as in RunConfig
     num_seeds: int = 20  # published
-    agent_settings: Mapping[str, Any] = dataclasses.field(
-        default_factory=dict
-    )  # in place of the preset's, dotted
     num_iterations: int | None = None  # in place of the preset's
 
     @property
@@ -98,10 +95,12 @@ class Cell:
         )
         starred = self.starred_settings
         config = spjax.preset(*method, start=starred.get("start"))
+        for setting, value in self.settings.items():
+            part, _, name = setting.partition(".")
+            changed = put(getattr(config, part), name, value)
+            config = dataclasses.replace(config, **{part: changed})
         return dataclasses.replace(
             config,
-            agent=_changed(config.agent, self.agent_settings),
-            teacher=_changed(config.teacher, self.teacher_settings),
             num_iterations=self.num_iterations or config.num_iterations,
             hold_position=starred.get("hold_position", config.hold_position),
             seeds=tuple(seeds),
@@ -109,17 +108,12 @@ class Cell:
         )
 
 
-def _changed(part: Any, settings: Mapping[str, Any]) -> Any:
-    """Returns a part with these settings in place of its own."""
-    for name, value in settings.items():
-        part = put(part, name, value)
-    return part
-
-
 _ALP_GMM = ("random_fraction", "num_rollouts", "buffer_size")
 _GOAL_GAN = ("noise", "num_rollouts", "success_fraction")
 PRINTED: dict[tuple[str, str, str], dict[str, Any]] = {
-    (env, agent, teacher): dict(zip(names, printed, strict=True))
+    (env, agent, teacher): {
+        f"teacher.{name}": value for name, value in zip(names, printed, strict=True)
+    }
     for teacher, names, table in (
         ("alp-gmm", _ALP_GMM, ALP_GMM),
         ("goal-gan", _GOAL_GAN, GOAL_GAN),

@@ -44,7 +44,7 @@ class Method(NamedTuple):
             self.agent,
             self.curriculum,
             f"hidden-{HIDDEN[0]}",
-            agent_settings={"hidden": HIDDEN},
+            settings={"agent.hidden": HIDDEN},
             num_iterations=SMALL_ITERATIONS,
         )
 

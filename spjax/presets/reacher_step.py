@@ -5,8 +5,8 @@ published results in this point:
 
     reward                  of the distance in x and y  of the distance in space
 
-What the text leaves open were the defaults of the library. Of these, one is not offered here: it clipped the change of a
-value like that of a probability ratio.
+What the text leaves open were the defaults of the library: the change of a value is clipped like a probability ratio, and
+observations and rewards are normalised by running statistics.
 """
 
 from spjax.presets.reacher import TOTAL
@@ -32,6 +32,9 @@ def settings(names: Names) -> dict[str, Settings]:
             "value_coefficient": 0.5,
             "max_grad_norm": 0.5,
             "bootstrap_time_limit": False,
+            "normalize_observations": True,
+            "normalize_rewards": True,
+            "clip_value": 0.2,
         },
         "run": {
             "num_iterations": TOTAL * CONTROL_STEPS // (SLOTS * SLOT_STEPS),

@@ -19,7 +19,9 @@ from benchmarks.paper.records import finished_runs
 MakeCell = Callable[..., Path]
 RANDOM = Cell("point-mass-2d", "ppo", CURRICULA[4])
 SPDL = Cell("point-mass-2d", "ppo", CURRICULA[0])
-PRINTED = Cell("point-mass-2d", "ppo", CURRICULA[0], "printed", {"schedule.zeta": 0.8})
+PRINTED = Cell(
+    "point-mass-2d", "ppo", CURRICULA[0], "printed", {"teacher.schedule.zeta": 0.8}
+)
 
 
 def test_a_cell_without_a_folder_is_to_be_trained_with_all_seeds(

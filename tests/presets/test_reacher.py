@@ -89,6 +89,8 @@ def test_ppo_has_as_many_control_steps_as_the_others_in_one_context():
     assert (learner.discount, learner.gae_lambda) == (0.999, 1.0)
     assert (learner.entropy_coefficient, learner.value_coefficient) == (1e-3, 0.5)
     assert (learner.learning_rate, learner.clip_range) == (2.5e-4, 0.2)
+    assert (learner.clip_value, learner.normalize_observations) == (0.2, True)
+    assert learner.normalize_rewards
     assert (learner.max_grad_norm, learner.hidden) == (0.5, (164, 164))
     assert not learner.bootstrap_time_limit
     assert config.num_iterations == 852
