@@ -94,9 +94,9 @@ def test_printed_hyperparameters_are_those_of_the_appendix() -> None:
     ]
     assert rows == [[0.1, 100, 1000], [0.05, 200, 0.2]]
     assert PRINTED["point-mass-2d", "ppo", "goal-gan"] == {
-        "noise": 0.1,
-        "num_rollouts": 200,
-        "success_fraction": 0.3,
+        "teacher.noise": 0.1,
+        "teacher.num_rollouts": 200,
+        "teacher.success_fraction": 0.3,
     }
 
 
