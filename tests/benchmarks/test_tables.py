@@ -33,7 +33,7 @@ def runs_of(tmp_path: Path) -> Callable[..., Runs]:
 def printed(monkeypatch: pytest.MonkeyPatch) -> tuple[Cell, Cell]:
     """The released and the printed cell of a curriculum for which the paper is made to print another zeta."""
     monkeypatch.setitem(
-        PRINTED, ("point-mass-3d", "ppo", "self-paced"), {"schedule.zeta": 0.8}
+        PRINTED, ("point-mass-3d", "ppo", "self-paced"), {"teacher.schedule.zeta": 0.8}
     )
     released, other = cells_of("point-mass-3d", "ppo", SPDL)
     return released, other
