@@ -243,6 +243,18 @@ def test_the_temperature_is_the_one_at_which_the_weights_have_the_given_divergen
         assert float(search(exponents, 1e-3, 2e-3, 1.0, 1e-4).temperature) == 2e-3
 
 
+@pytest.mark.parametrize(("dtype", "least"), [("float64", 1e-6), ("float32", 2**-11.5)])
+def test_a_bound_that_cannot_be_reached_gives_the_least_temperature_that_the_precision_bears(
+    dtype, least
+):
+    """No weights of N samples diverge further than log N; the least temperature is sqrt(eps), or 1e-6, of the spread."""
+    problem = problem_of("gate", 12, "creps", max_kl=50.0)
+    found = solve(problem, dtype)
+    assert found.minimiser.temperatures[0] == pytest.approx(
+        least * spread(problem.rewards), rel=1e-3
+    )
+
+
 def test_lanes_on_two_devices_have_the_weights_of_lanes_on_one():
     """Loops whose start is a constant are refused by shard_map, which here checks what varies over devices."""
     problems = [problem_of("gate", seed, alpha=0.1, max_kl=0.4) for seed in (9, 10)]
