@@ -129,7 +129,7 @@ def test_25_epochs_of_minibatches_of_64_see_the_same_70_percent_of_the_observati
 ):
     seen = []
 
-    class Watching:
+    class Watching(PPO):
         """Its action is 1 but for what it learns, and it remembers the observations that it is asked about."""
 
         def deterministic_action(self, policy, env, observation):
