@@ -37,6 +37,10 @@ class Cell:
         default_factory=dict
     )  # swept, as in RunConfig
     num_seeds: int = 20  # published
+    agent_settings: Mapping[str, Any] = dataclasses.field(
+        default_factory=dict
+    )  # in place of the preset's, dotted
+    num_iterations: int | None = None  # in place of the preset's
 
     @property
     def name(self) -> str:
@@ -94,16 +98,22 @@ class Cell:
         )
         starred = self.starred_settings
         config = spjax.preset(*method, start=starred.get("start"))
-        teacher = config.teacher
-        for setting, value in self.teacher_settings.items():
-            teacher = put(teacher, setting, value)
         return dataclasses.replace(
             config,
-            teacher=teacher,
+            agent=_changed(config.agent, self.agent_settings),
+            teacher=_changed(config.teacher, self.teacher_settings),
+            num_iterations=self.num_iterations or config.num_iterations,
             hold_position=starred.get("hold_position", config.hold_position),
             seeds=tuple(seeds),
             over=dict(self.over),
         )
+
+
+def _changed(part: Any, settings: Mapping[str, Any]) -> Any:
+    """Returns a part with these settings in place of its own."""
+    for name, value in settings.items():
+        part = put(part, name, value)
+    return part
 
 
 _ALP_GMM = ("random_fraction", "num_rollouts", "buffer_size")

@@ -43,9 +43,13 @@ def records_of(
 
 def settings_of(cell: Cell) -> dict[str, Setting]:
     """Returns what a cell changes of its preset, in the names of a run folder."""
-    return cell.starred_settings | {
-        f"teacher.{name}": value for name, value in cell.teacher_settings.items()
+    parts = {"agent": cell.agent_settings, "teacher": cell.teacher_settings}
+    changed = {
+        f"{part}.{name}": value
+        for part, settings in parts.items()
+        for name, value in settings.items()
     }
+    return cell.starred_settings | changed
 
 
 def better(cells: Sequence[Cell], runs: Runs) -> Cell | None:
