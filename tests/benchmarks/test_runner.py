@@ -453,7 +453,7 @@ def test_cells_that_experiments_share_are_listed_once() -> None:
     assert (
         len(set(names))
         == len(names)
-        == len(paper.cells_of(["table-1"])) + 2 + 27 + 10 + 2 + 4
+        == len(paper.cells_of(["table-1"])) + 2 + 27 + 10 + 2 + 4 + 3
     )
 
 
