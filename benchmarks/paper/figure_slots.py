@@ -125,7 +125,8 @@ def _row(cell: Cell, run: Run) -> list[str]:
 
 
 def _label(cell: Cell) -> str:
-    return "{num_envs} x {num_steps:,}".format(**cell.agent_settings)
+    num_envs, num_steps = cell.settings.values()
+    return f"{num_envs} x {num_steps:,}"
 
 
 def _estimate(record: Record, scale: float = 1.0) -> str:

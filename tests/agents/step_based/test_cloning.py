@@ -138,6 +138,9 @@ def test_25_epochs_of_minibatches_of_64_see_the_same_70_percent_of_the_observati
             )
             return jnp.ones(len(observation)) + policy["bias"]
 
+        def acquainted(self, state, observation):
+            return state
+
     @struct.dataclass
     class State:
         params: dict
