@@ -132,11 +132,11 @@ def test_25_epochs_of_minibatches_of_64_see_the_same_70_percent_of_the_observati
     class Watching(PPO):
         """Its action is 1 but for what it learns, and it remembers the observations that it is asked about."""
 
-        def deterministic_action(self, policy, env, observation):
+        def deterministic_action(self, state, env, observation):
             jax.debug.callback(
                 lambda rows: seen.append(np.asarray(rows)), observation, ordered=True
             )
-            return jnp.ones(len(observation)) + policy["bias"]
+            return jnp.ones(len(observation)) + state.params["policy"]["bias"]
 
         def acquainted(self, state, observation):
             return state
