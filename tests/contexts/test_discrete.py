@@ -98,3 +98,16 @@ def test_logits_that_give_no_probabilities_are_refused(logits):
 
 def test_a_good_table_passes_its_check():
     Discrete.from_weights(TABLE, [1.0, 0.0, 1.0, 1.0]).check(SPACE, "teacher.target")
+
+
+def test_the_nearest_row_is_that_in_units_of_the_tables_extent():
+    """A dimension in which all rows agree does not count, however far away the context is there."""
+    table = [[0.0, 0.0, 5.0], [1.0, 1000.0, 5.0], [0.5, 100.0, 5.0]]
+    distribution = Discrete.uniform(table)
+    for context, row in (
+        ([0.95, 500.0, 5.0], 1),  # 0.50 away from it, 0.60 from the third
+        ([0.3, 30.0, 5.0], 2),
+        ([0.1, 30.0, 5.0], 0),
+        ([1.0, 1000.0, 8.0], 1),
+    ):
+        assert int(distribution.nearest(jnp.array(context))) == row

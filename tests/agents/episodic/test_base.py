@@ -6,12 +6,14 @@ import pytest
 
 from spjax.agents.episodic import CREPS, SPRL
 from spjax.agents.episodic.base import whole_episodes
+from tests.agents.episodic.tasks import Aim
 
 
 @pytest.mark.parametrize("agent", [CREPS(), SPRL()], ids=["c-reps", "sprl"])
 def test_what_is_not_set_is_as_published_for_the_global_gate(agent):
     assert (agent.max_kl, agent.fit_max_kl) == (0.25, None)
-    assert (agent.num_samples, agent.buffer_size, agent.ridge) == (100, 10, 1e-5)
+    assert agent.num_rollouts(Aim()) == 100
+    assert (agent.buffer_size, agent.ridge) == (10, 1e-5)
 
 
 def test_rollouts_are_episodes_of_one_reward_without_observations():

@@ -1,5 +1,6 @@
 """The duals of C-REPS and SPRL against SciPy, and where other solvers break."""
 
+import dataclasses
 import itertools
 
 import jax
@@ -199,7 +200,9 @@ def test_the_minimum_does_not_depend_on_the_start_and_a_near_one_is_faster():
         warm = again(cold.minimiser)
         far = again(jax.tree.map(lambda leaf: 30 * leaf + 5, cold.minimiser))
         broken = again(jax.tree.map(lambda leaf: leaf * jnp.nan, cold.minimiser))
-    for other in (warm, far, broken):
+        chi = cold.minimiser.chi.at[0].set(jnp.nan)
+        half_broken = again(dataclasses.replace(cold.minimiser, chi=chi))
+    for other in (warm, far, broken, half_broken):
         np.testing.assert_allclose(other.policy, cold.policy, rtol=1e-6)
         np.testing.assert_allclose(other.context, cold.context, rtol=1e-5)
     assert int(warm.trips) <= 2 < int(cold.trips)

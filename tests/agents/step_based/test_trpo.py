@@ -33,6 +33,7 @@ SMALL = TRPO(
 
 def test_what_is_not_set_is_as_in_stable_baselines_2():
     agent = TRPO()
+    agent.check()
     assert (agent.max_kl, agent.cg_iterations, agent.cg_damping) == (0.01, 10, 0.01)
     critic = (agent.value_epochs, agent.value_batch, agent.value_learning_rate)
     assert critic == (3, 128, 3e-4)
