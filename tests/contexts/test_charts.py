@@ -99,6 +99,17 @@ def test_objective_and_constraints_are_those_of_the_textbook(bounded, direction)
         )
 
 
+@DIRECTIONS
+def test_without_a_trust_region_nothing_is_violated_and_nothing_is_divided_by_zero(
+    direction,
+):
+    _, problem, _ = problem_of(True)
+    problem = problem.replace(radius=0 * problem.radius)
+    _, constraints, _ = local_functions(problem.old.chart, direction)
+    found = constraints(jnp.full(5, 0.7), problem)
+    np.testing.assert_allclose(found, [-1, -SLACK / SLACK_SCALE, -1, -1], rtol=1e-5)
+
+
 @pytest.mark.slow
 @DIRECTIONS
 @pytest.mark.parametrize("bounded", [False, True])
