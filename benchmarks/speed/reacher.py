@@ -14,9 +14,7 @@ import numpy as np
 import tyro
 from jaxtyping import Array
 
-from benchmarks import command_line
-from benchmarks.speed.physics import Run, by_turns
-from spjax.analysis.records import measured_here
+from benchmarks.speed.physics import Run, by_turns, rollouts_record
 from spjax.envs.base import EnvState
 from spjax.envs.physics import make
 from spjax.envs.reacher import Reacher
@@ -42,7 +40,17 @@ def main(lanes: tuple[int, ...] = (1, 8), results: Path = RESULTS) -> None:
         runs = {"C batch": _replay(states), "native": run}
         for name, seconds in by_turns(runs).items():
             compiling = compile_seconds if name == "native" else None
-            records.append(_record(name, count, seconds, compiling))
+            settings = {"engine": name, "lanes": count, "rollouts": ROLLOUTS}
+            records.append(
+                rollouts_record(
+                    "reacher",
+                    settings,
+                    count * ROLLOUTS,
+                    seconds,
+                    compiling,
+                    "benchmarks.speed.reacher",
+                )
+            )
         write_records(results, records)
 
 
@@ -96,26 +104,6 @@ def _replay(states: EnvState) -> Run:
             batch.bind("qpos")[:, NUM_HINGES:] = 0.0
 
     return run
-
-
-def _record(
-    name: str, lanes: int, seconds: list[float], compile_seconds: float | None
-) -> Record:
-    rates = [lanes * ROLLOUTS / value for value in seconds]
-    rate = np.median(rates)
-    print(f"{name:8} {lanes:2} x {ROLLOUTS}: {rate:6.1f} rollouts/s", flush=True)
-    return measured_here(
-        experiment="reacher-speed",
-        env="reacher",
-        agent="none",
-        teacher="none",
-        metric="rollouts per second",
-        settings={"engine": name, "lanes": lanes, "rollouts": ROLLOUTS},
-        seeds=list(range(len(rates))),
-        values=rates,
-        compile_seconds=compile_seconds,
-        command=command_line("benchmarks.speed.reacher"),
-    )
 
 
 if __name__ == "__main__":
