@@ -27,6 +27,9 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {  # kind -> name -> module:class
         "ball-catching": "spjax.envs.ball_catching:BallCatching",
         "gate-precision": "spjax.envs.gate:Gate",
         "gate-global": "spjax.envs.gate:Gate",
+        "ball-in-a-cup": "spjax.envs.ball_in_a_cup:BallInACup",
+        "reacher": "spjax.envs.reacher:Reacher",
+        "reacher-step": "spjax.envs.reacher:ReacherStep",
         "policy-search": "spjax.envs.adapters.policy_search:PolicySearch",
     },
     "agent": {

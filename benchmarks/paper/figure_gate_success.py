@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from benchmarks.paper.gate import CELLS, panels
+from benchmarks.paper.episodic import panels
+from benchmarks.paper.figure_gate import CELLS, ENVS
 from benchmarks.paper.pictures.episodic import quantile_curves
 from benchmarks.paper.records import Runs
 from spjax.analysis.style import save
@@ -15,7 +16,7 @@ RECORDS = "figure-gate"  # whose records these runs are in
 
 def report(runs: Runs, results: Path) -> str:
     """Draws what is finished and returns the caption with the picture; the records are those of figure-gate."""
-    shown = panels(runs)
+    shown = panels(runs, *ENVS)
     if not shown:
         return "nothing is finished yet"
     picture = save(

@@ -50,7 +50,7 @@ def main(
                 )
             else:
                 runs[engine], compile_seconds[engine] = _compiled(engine, size, steps)
-        for engine, seconds in _by_turns(runs).items():
+        for engine, seconds in by_turns(runs).items():
             records.append(
                 _record(engine, size, steps, seconds, compile_seconds.get(engine))
             )
@@ -89,7 +89,7 @@ def _compiled(engine: str, size: int, steps: int) -> tuple[Run, float]:
     return lambda: jax.block_until_ready(compiled(states)), time.perf_counter() - start
 
 
-def _by_turns(runs: Mapping[str, Run]) -> dict[str, list[float]]:
+def by_turns(runs: Mapping[str, Run]) -> dict[str, list[float]]:
     """Returns the seconds of each run, repeated; they take turns, so that a busy moment of the machine meets all of them."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
@@ -100,6 +100,41 @@ def _by_turns(runs: Mapping[str, Run]) -> dict[str, list[float]]:
             run()
             seconds[name].append(time.perf_counter() - start)
     return seconds
+
+
+def rollouts_record(
+    env: str,
+    settings: Mapping[str, str | int],
+    rollouts: int,
+    seconds: list[float],
+    compile_seconds: float | None,
+    command: str,
+) -> Record:
+    """Prints and returns how many rollouts a second there were.
+
+    Args:
+        env: the task.
+        settings: what was measured; the first says how.
+        rollouts: of one repetition.
+        seconds: of each repetition.
+        compile_seconds: None where nothing was compiled.
+        command: the module that measures.
+    """
+    rates = [rollouts / value for value in seconds]
+    what = " ".join(map(str, settings.values()))
+    print(f"{env}, {what}: {np.median(rates):.1f} rollouts/s", flush=True)
+    return measured_here(
+        experiment=f"{env}-speed",
+        env=env,
+        agent="none",
+        teacher="none",
+        metric="rollouts per second",
+        settings=dict(settings),
+        seeds=list(range(len(rates))),
+        values=rates,
+        compile_seconds=compile_seconds,
+        command=command_line(command),
+    )
 
 
 def _record(

@@ -8,10 +8,22 @@ from spjax.envs.physics.headless import import_mujoco
 
 import_mujoco()  # before the modules below do
 
-from spjax.envs.physics.base import Physics, PhysicsState  # noqa: E402
+from spjax.envs.physics.base import Physics, PhysicsState, Tracked  # noqa: E402
 from spjax.envs.physics.scene import Contact, Field, Scene, compile_scene  # noqa: E402
+from spjax.envs.physics.servo import Servo, SetPoints  # noqa: E402
 
-__all__ = ["ENGINES", "Contact", "Field", "Physics", "PhysicsState", "Scene", "make"]
+__all__ = [
+    "ENGINES",
+    "Contact",
+    "Field",
+    "Physics",
+    "PhysicsState",
+    "Scene",
+    "Servo",
+    "SetPoints",
+    "Tracked",
+    "make",
+]
 
 ENGINES = ("native", "mjx", "warp")
 

@@ -4,6 +4,7 @@ Elementwise JAX, unrolled over the ancestors, so it is cheap, differentiable and
 lag one substep behind the positions; these do not.
 """
 
+import jax
 import jax.numpy as jnp
 import mujoco
 from jaxtyping import Array, Float
@@ -17,6 +18,7 @@ def body_frame(
     model: mujoco.MjModel,
     body: int,
     qpos: Float[Array, " nq"],
+    body_pos: Float[Array, "body 3"],
     mocap_pos: Float[Array, "mocap 3"],
     mocap_quat: Float[Array, "mocap 4"],
 ) -> Frame:
@@ -24,20 +26,30 @@ def body_frame(
     if body == 0:
         return jnp.zeros(3, qpos.dtype), jnp.asarray([1.0, 0.0, 0.0, 0.0], qpos.dtype)
     parent = body_frame(
-        model, int(model.body_parentid[body]), qpos, mocap_pos, mocap_quat
+        model, int(model.body_parentid[body]), qpos, body_pos, mocap_pos, mocap_quat
     )
     mocap = model.body_mocapid[body]
     if mocap >= 0:
         return mocap_pos[mocap], _unit(mocap_quat[mocap])
     frame = _placed(
         parent,
-        jnp.asarray(model.body_pos[body], qpos.dtype),
+        body_pos[body],
         jnp.asarray(model.body_quat[body], qpos.dtype),
     )
     first = model.body_jntadr[body]
     for joint in range(first, first + model.body_jntnum[body]):
         frame = _moved(model, joint, frame, qpos)
     return frame[0], _unit(frame[1])
+
+
+def compiler_options() -> dict[str, bool]:
+    """Returns options for ``jax.jit`` of programs with long chains of bodies.
+
+    On CPU, XLA's older way of fusing: the newer one computes a chain again for each of its entries (reported as jax-ml/jax,
+    number 33761).
+    """
+    on_cpu = jax.default_backend() == "cpu"
+    return {"xla_cpu_use_fusion_emitters": False} if on_cpu else {}
 
 
 def rotation_matrix(quaternion: Quaternion) -> Float[Array, "3 3"]:

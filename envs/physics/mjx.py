@@ -14,7 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from spjax.envs.physics.base import LIMIT, Advanced, Physics
+from spjax.envs.physics import kinematics
+from spjax.envs.physics.base import Advanced, Physics
+from spjax.envs.physics.simulations import LIMIT
 from spjax.promotion import lenient
 
 with contextlib.redirect_stdout(
@@ -57,15 +59,8 @@ class Mjx(Physics):
 
     @property
     def compiler_options(self) -> dict[str, bool]:
-        """On CPU, XLA's older way of fusing: the newer one computes a chain of bodies again for each of its entries.
-
-        Arms of seven joints become a thousand times slower that way (reported as jax-ml/jax, number 33761).
-        """
-        return (
-            {"xla_cpu_use_fusion_emitters": False}
-            if jax.default_backend() == "cpu"
-            else {}
-        )
+        """Those for long chains of bodies: arms of seven joints become a thousand times slower without them."""
+        return kinematics.compiler_options()
 
     def _check_warp(self) -> None:
         if importlib.util.find_spec("warp") is None:
@@ -84,7 +79,7 @@ class Mjx(Physics):
         self,
         core: Float[Array, " core"],
         control: Float[Array, " nu"],
-        fields: tuple[Float[Array, "object width"], ...],
+        fields: tuple[Float[Array, "_ _"], ...],
         ended: Bool[Array, ""],
     ) -> Advanced:
         model, data = jax.tree.map(jnp.asarray, (self.model, self.blank))

@@ -1,35 +1,28 @@
-"""The engine for CPU: C MuJoCo on all cores, behind one callback for each control step of a whole batch.
+"""The engine for CPU: C MuJoCo on all cores, behind one callback for a control step, or for many, of a whole batch.
 
 State rows go in and come out, so it is a pure function like any other. A callback must wait for no thread of XLA's pool, since
 callbacks of all lanes may hold every one of them: it touches NumPy and MuJoCo only, and takes its rows in small pieces.
 """
 
-import contextlib
 import ctypes
 import dataclasses
-import math
-import threading
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import mujoco
 import mujoco.batch
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float
 
-from spjax.cores import share_of_cores
-from spjax.envs.physics.base import LIMIT, Advanced, Physics
-from spjax.envs.physics.scene import CompiledScene
+from spjax.envs.physics import kinematics
+from spjax.envs.physics.base import Advanced, Physics, PhysicsState, Tracked
+from spjax.envs.physics.servo import Feedback, SetPoints
+from spjax.envs.physics.simulations import Pool
 
-_CORE = ("qpos", "qvel", "act", "qacc_warmstart")
-_CORE_BITS = int(
-    mujoco.mjtState.mjSTATE_QPOS
-    | mujoco.mjtState.mjSTATE_QVEL
-    | mujoco.mjtState.mjSTATE_ACT
-    | mujoco.mjtState.mjSTATE_WARMSTART
-)
-_WORTH_A_THREAD = 8  # instances; waking a thread for fewer takes longer than they do
+_SHORT_CHAIN = 9  # bodies, as of an arm of seven joints with a hand
+_STEPS = 150  # control steps of a motion in one callback, at most
 _PIECE = (
     2**16
 )  # bytes; from 100 KiB on, JAX has the pool copy an argument and the callback waits for that
@@ -39,182 +32,141 @@ _PIECE = (
 class Native(Physics):
     """A scene that C MuJoCo runs."""
 
-    pool: "Pool" = dataclasses.field(init=False)
+    pool: Pool = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         _silence_warnings()
         object.__setattr__(self, "pool", Pool(self.compiled))
 
+    @property
+    def compiler_options(self) -> dict[str, bool]:
+        """Those for long chains of bodies, where the scene has one."""
+        depth = [0]
+        for parent in self.compiled.model.body_parentid[1:]:
+            depth.append(depth[parent] + 1)
+        return kinematics.compiler_options() if max(depth) > _SHORT_CHAIN else {}
+
     def _advance(
         self,
         core: Float[Array, " core"],
         control: Float[Array, " nu"],
-        fields: tuple[Float[Array, "object width"], ...],
+        fields: tuple[Float[Array, "_ _"], ...],
         ended: Bool[Array, ""],
     ) -> Advanced:
-        flags = ended.astype(core.dtype)[None]
-        row = jnp.concatenate(
-            [core, control, *(value.reshape(-1) for value in fields), flags]
-        )
-        out_row = self._advance_rows(row[None])[0]
+        row = self._row(core, control, fields, ended)
+        out_row = _in_one_callback(self.pool.advance, self.pool.out_size, row[None])[0]
         after, contacts, failed = jnp.split(out_row, [core.size, out_row.size - 1])
         return after, contacts > 0, failed[0] > 0
 
-    def _advance_rows(
-        self, rows: Float[Array, "instance row"]
-    ) -> Float[Array, "instance out"]:
-        """Returns what `Pool.advance` does, in one callback whatever number of vmaps is around it."""
+    def _track(
+        self, state: PhysicsState, feedback: Feedback, set_points: SetPoints, path: bool
+    ) -> Tracked:
+        """Hundreds of control steps a callback; in double precision within each."""
+        rows = jnp.concatenate([set_points.positions, set_points.velocities], axis=1)
+        size = min(_STEPS, len(rows))
+        whole = len(rows) // size * size
+        chunk = functools.partial(self._track_chunk, feedback, path)
+        start = Tracked(state, state, jnp.zeros((), jnp.int32), None)
+        tracked, states = jax.lax.scan(
+            chunk, start, rows[:whole].reshape(-1, size, rows.shape[1])
+        )
+        last, more = (
+            chunk(tracked, rows[whole:]) if whole < len(rows) else (tracked, None)
+        )
+        if not path:
+            return last
+        flat = jax.tree.map(lambda leaf: leaf.reshape(whole, *leaf.shape[2:]), states)
+        if more is not None:
+            flat = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), flat, more)
+        return dataclasses.replace(last, path=flat)
 
-        @jax.custom_batching.custom_vmap
-        def called(rows: Array) -> Array:
-            count, width = rows.shape
-            height = max(1, _PIECE // (width * rows.dtype.itemsize))
-            out = jax.ShapeDtypeStruct((count, self.pool.out_size), rows.dtype)
-            return jax.pure_callback(
-                self.pool.advance,
-                out,
-                *jnp.split(rows, np.arange(height, count, height)),
-            )
+    def _track_chunk(
+        self,
+        feedback: Feedback,
+        path: bool,
+        tracked: Tracked,
+        set_points: Float[Array, "step two_joints"],
+    ) -> tuple[Tracked, PhysicsState | None]:
+        state, dtype = tracked.state, tracked.state.qpos.dtype
+        ended = state.ended
+        core, steps = self._core(state), len(set_points)
+        control = jnp.zeros(self.compiled.model.nu, dtype)
+        row = self._row(core, control, state.fields, ended)
+        row = jnp.concatenate([set_points.astype(dtype).reshape(-1), row])
+        follow = functools.partial(self.pool.track, feedback, steps, path)
+        width = 2 * core.size + len(self.compiled.scene.contacts) + 2
+        length = steps if path else 0
+        out = _in_one_callback(follow, width + length * (core.size + 1), row[None])[0]
 
-        @called.def_vmap
-        def together(
-            axis_size: int, in_batched: list[bool], rows: Array
-        ) -> tuple[Array, bool]:
-            flat = self._advance_rows(rows.reshape(-1, rows.shape[-1]))
-            return flat.reshape(*rows.shape[:-1], -1), True
-
-        return called(rows)
-
-
-class Pool:
-    """Batches of simulations, lent to one thread at a time.
-
-    A batch must not be used by two threads at once, and the runtime's threads come and go: they take a batch from here and
-    give it back.
-    """
-
-    def __init__(self, compiled: CompiledScene) -> None:
-        self._compiled = compiled
-        self._lock = threading.Lock()
-        self._idle: dict[
-            tuple[int, int], list[Simulations]
-        ] = {}  # by instances and threads
-
-    @property
-    def out_size(self) -> int:
-        """Numbers that `advance` returns of an instance."""
-        model = self._compiled.model
-        return (
-            mujoco.mj_stateSize(model, _CORE_BITS)
-            + len(self._compiled.scene.contacts)
-            + 1
+        ends = np.cumsum([core.size, core.size, state.contacts.size, 1, 1])
+        after, before, contacts, failed, taken, rest = jnp.split(out, ends)
+        now = dataclasses.replace(
+            self._with_core(state, after),
+            contacts=jnp.where(ended, state.contacts, contacts > 0),
+            failed=state.failed | (failed[0] > 0),
+        )
+        previous = self._with_core(tracked.before, before)
+        previous = jax.tree.map(
+            lambda old, new: jnp.where(ended, old, new), tracked.before, previous
+        )
+        num_steps = tracked.num_steps + taken[0].astype(jnp.int32)
+        return Tracked(now, previous, num_steps, None), (
+            self._path(state, now, rest.reshape(length, core.size + 1))
+            if path
+            else None
         )
 
-    def advance(self, *pieces: PyTree) -> Float[np.ndarray, "instance out"]:
-        """Returns (core, contacts, failed) for pieces [instance, row] of the rows (core, control, fields, ended)."""
-        rows = np.concatenate([np.asarray(piece) for piece in pieces])
-        with self._lent(len(rows)) as simulations:
-            return simulations.advance(rows)
-
-    @contextlib.contextmanager
-    def _lent(self, count: int) -> "Iterator[Simulations]":
-        with self._lock:
-            threads = max(1, min(share_of_cores(), count // _WORTH_A_THREAD))
-            idle = self._idle.setdefault((count, threads), [])
-            simulations = idle.pop() if idle else None
-        if simulations is None:
-            simulations = Simulations(self._compiled, count, threads)
-        yield simulations
-        with self._lock:  # not after an exception: then it is in no known state
-            idle.append(simulations)
-
-
-class Simulations:
-    """A fixed number of instances in C MuJoCo."""
-
-    def __init__(self, compiled: CompiledScene, count: int, num_threads: int) -> None:
-        model, steps = compiled.model, compiled.scene.substeps
-        self._compiled = compiled
-        self._batch = mujoco.batch.Batch(model, count, num_threads)
-        self._inputs: list[tuple[np.ndarray, PyTree]] = [
-            (self._batch.bind(name), ...) for name in (*_CORE, "ctrl")
-        ]
-        for name, rows, is_state, _ in compiled.split_fields(compiled.rows):
-            self._inputs.append(
-                (self._batch.bind(name) if is_state else self._batch.expand(name), rows)
-            )
-        self._cores = np.empty((count, steps, mujoco.mj_stateSize(model, _CORE_BITS)))
-        self._sensors = np.empty((count, steps, model.nsensordata))
-
-    def advance(
-        self, rows: Float[np.ndarray, "instance row"]
-    ) -> Float[np.ndarray, "instance out"]:
-        """Returns (core, contacts, failed) one control step later; the old core where `ended` or failed."""
-        size = self._cores.shape[-1]
-        out = np.zeros(
-            (len(rows), size + len(self._compiled.scene.contacts) + 1), rows.dtype
+    def _path(
+        self,
+        before: PhysicsState,
+        after: PhysicsState,
+        rows: Float[Array, "step core_and_end"],
+    ) -> PhysicsState:
+        """Returns the states [step] from their cores and whether the motion had ended."""
+        states = jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (len(rows), *leaf.shape)), before
         )
-        out[:, :size] = rows[:, :size]
-        going = rows[:, -1] == 0
-        sound = np.isfinite(rows).all(axis=1)
-        out[:, -1] = going & ~sound
-        ids = np.flatnonzero(going & sound)
-        if ids.size:
-            self._load(rows)
-            core, contacts, failed = self._run(ids)
-            out[ids[~failed], :size] = core[~failed]
-            out[ids, size:-1] = contacts
-            out[ids, -1] = failed
-        return out
-
-    def _load(self, rows: Float[np.ndarray, "instance row"]) -> None:
-        start = 0
-        for array, which in self._inputs:
-            shape = array[0, which].shape
-            end = start + math.prod(shape)
-            array[:, which] = rows[:, start:end].reshape(len(rows), *shape)
-            start = end
-        self._batch.bind("time")[:] = 0
-        self._batch.warning[:] = 0
-
-    def _run(
-        self, ids: Int[np.ndarray, " some"]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns core, contacts and failure of some instances after a control step."""
-        all_of_them = ids.size == len(self._cores)
-        cores, sensors = self._cores[: ids.size], self._sensors[: ids.size]
-        record = {_CORE_BITS: cores, "sensordata": sensors}
-        stopped = np.zeros(len(self._cores), bool)
-        try:
-            self._batch.rollout(
-                cores.shape[1],
-                record=tuple(record),
-                ids=None if all_of_them else ids,
-                out=record,
-            )
-        except mujoco.batch.SimulationError as error:
-            stopped[error.ids] = True
-        core = cores[:, -1].copy()
-        contacts = np.zeros((ids.size, self._compiled.groups.shape[1]), bool)
-        found = sensors[..., self._compiled.columns] > 0  # instance, substep, pair
-        hits, first = _first_hits(found)
-        core[hits] = cores[hits, first]
-        contacts[hits] = found[hits, first] @ self._compiled.groups
-        failed = (
-            stopped[ids]
-            | self._batch.warning[ids, :, 1].any(axis=1)
-            | ~(np.abs(core) < LIMIT).all(axis=1)
+        ended = rows[:, -1] > 0
+        return dataclasses.replace(
+            self._with_core(states, rows[:, :-1]),
+            contacts=jnp.where(ended[:, None], after.contacts, before.contacts),
+            failed=jnp.where(ended, after.failed, before.failed),
         )
-        return core, contacts, failed
+
+    def _row(
+        self,
+        core: Float[Array, " core"],
+        control: Float[Array, " nu"],
+        fields: tuple[Float[Array, "_ _"], ...],
+        ended: Bool[Array, ""],
+    ) -> Float[Array, " row"]:
+        flags = ended.astype(core.dtype)[None]
+        values = (value.reshape(-1) for value in fields)
+        return jnp.concatenate([core, control, *values, flags])
 
 
-def _first_hits(
-    found: Bool[np.ndarray, "instance substep pair"],
-) -> tuple[Int[np.ndarray, " hit"], Int[np.ndarray, " hit"]]:
-    """Returns which instances have a contact in any substep, and the first of these substeps."""
-    substeps: Bool[np.ndarray, "instance substep"] = np.any(found, axis=2)
-    hits = np.flatnonzero(np.any(substeps, axis=1))
-    return hits, substeps[hits].argmax(axis=1)
+def _in_one_callback(
+    function: Callable[..., np.ndarray], size: int, rows: Float[Array, "instance row"]
+) -> Float[Array, "instance out"]:
+    """Returns what the function makes of the rows, in one callback whatever number of vmaps is around it."""
+
+    @jax.custom_batching.custom_vmap
+    def called(rows: Array) -> Array:
+        count, width = rows.shape
+        height = max(1, _PIECE // (width * rows.dtype.itemsize))
+        out = jax.ShapeDtypeStruct((count, size), rows.dtype)
+        return jax.pure_callback(
+            function, out, *jnp.split(rows, np.arange(height, count, height))
+        )
+
+    @called.def_vmap
+    def together(
+        axis_size: int, in_batched: list[bool], rows: Array
+    ) -> tuple[Array, bool]:
+        flat = _in_one_callback(function, size, rows.reshape(-1, rows.shape[-1]))
+        return flat.reshape(*rows.shape[:-1], -1), True
+
+    return called(rows)
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_char_p)

@@ -4,6 +4,7 @@ A scene is plain data, checked when it is compiled; every complaint is one sente
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Iterator
 
 import mujoco
@@ -11,12 +12,15 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 _GEOM, _BODY = mujoco.mjtObj.mjOBJ_GEOM, mujoco.mjtObj.mjOBJ_BODY
+_SITE = mujoco.mjtObj.mjOBJ_SITE
 _FIELDS = {  # what may differ between instances: all that needs no derived constants beside bounding volumes
     "mocap_pos": _BODY,
     "mocap_quat": _BODY,
+    "body_pos": _BODY,
     "geom_pos": _GEOM,
     "geom_quat": _GEOM,
     "geom_size": _GEOM,
+    "site_pos": _SITE,
 }
 _UNBOUNDED = 1e4  # m, bounding radius of geoms whose extent is not known beforehand
 
@@ -35,12 +39,15 @@ class Contact:
 class Field:
     """A quantity that each instance has its own values of.
 
-    "mocap_pos" [m] and "mocap_quat" of mocap bodies, or "geom_pos" [m], "geom_quat" and "geom_size" [m] of geoms. Masses and
-    inertias stay as compiled.
+    "mocap_pos" [m] and "mocap_quat" of mocap bodies, "geom_pos" [m], "geom_quat" and "geom_size" [m] of geoms, "site_pos" [m] of
+    sites, or "body_pos" [m] of bodies without a joint. Masses and inertias stay as compiled.
     """
 
     name: str
     objects: tuple[str, ...]
+    most: tuple[
+        tuple[float, float, float], ...
+    ] = ()  # of "geom_size", one an object: without it collision detection looks at these geoms in every step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,9 +69,9 @@ class CompiledScene:
     columns: Int[np.ndarray, " pair"]  # of the sensor data
     groups: Bool[np.ndarray, "pair contact"]  # which pairs belong to which contact
     # Of each field in the model's array of this name:
-    rows: tuple[Int[np.ndarray, " object"], ...]
+    rows: tuple[Int[np.ndarray, " _"], ...]
 
-    def field_values(self) -> tuple[Float[np.ndarray, "object width"], ...]:
+    def field_values(self) -> tuple[Float[np.ndarray, "_ _"], ...]:
         """Returns the fields' values in the MJCF."""
         data = mujoco.MjData(self.model)
         pairs = zip(self.scene.fields, self.rows, strict=True)
@@ -82,7 +89,7 @@ class CompiledScene:
 
     def split_fields(
         self, values: Iterable
-    ) -> Iterator[tuple[str, Int[np.ndarray, " object"], bool, object]]:
+    ) -> Iterator[tuple[str, Int[np.ndarray, " _"], bool, object]]:
         """Yields name, rows, whether it is a field of the state (or else of the model), and value of each field."""
         for field, rows, value in zip(
             self.scene.fields, self.rows, values, strict=True
@@ -239,16 +246,28 @@ def _sensor_name(pair: Pair) -> str:
     return f"contact of {pair[0]} and {pair[1]}"
 
 
-def _field_rows(model: mujoco.MjModel, field: Field) -> Int[np.ndarray, " object"]:
+def _field_rows(model: mujoco.MjModel, field: Field) -> Int[np.ndarray, " _"]:
     if field.name not in _FIELDS:
         raise ValueError(
             f"{field.name!r} cannot differ between instances; {', '.join(_FIELDS)} can"
         )
     if not field.objects:
         raise ValueError(f"the field {field.name!r} names no objects")
+    if field.most and field.name != "geom_size":
+        raise ValueError(f"the field {field.name!r} has no largest values, got `most`")
+    if field.most and len(field.most) != len(field.objects):
+        raise ValueError(
+            f"the field {field.name!r} needs one largest size for each of its {len(field.objects)} geoms, "
+            f"got {len(field.most)}"
+        )
     identifiers = [
         _identifier(model, _FIELDS[field.name], name) for name in field.objects
     ]
+    for body in identifiers if field.name == "body_pos" else ():
+        if model.body_jntnum[body] or model.body_mocapid[body] >= 0:
+            raise ValueError(
+                f"the body {model.body(body).name!r} moves by itself, so its place cannot be a field"
+            )
     if not _is_state(field.name):
         return np.asarray(identifiers)
     rows = model.body_mocapid[identifiers]
@@ -262,28 +281,55 @@ def _field_rows(model: mujoco.MjModel, field: Field) -> Int[np.ndarray, " object
 def _loosen_bounds(
     model: mujoco.MjModel,
     fields: tuple[Field, ...],
-    rows: tuple[Int[np.ndarray, " object"], ...],
+    rows: tuple[Int[np.ndarray, " _"], ...],
 ) -> None:
     """Makes the compiled shortcuts hold for whatever values the fields take.
 
-    Bounding volumes become so large that they exclude no contact, and no geom is taken to share its body's frame.
+    Bounding volumes become so large that they exclude no contact, and nothing is taken to share its body's frame.
     """
-    box = np.repeat([0.0, _UNBOUNDED], 3)
+    radii: dict[int, float] = {}
     for field, identifiers in zip(fields, rows, strict=True):
-        for geom in [] if _is_state(field.name) else identifiers:
-            if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_PLANE:
-                raise ValueError(
-                    f"the plane {model.geom(geom).name!r} cannot differ between instances"
-                )
-            body = model.geom_bodyid[geom]
-            nodes = slice(
-                model.body_bvhadr[body],
-                model.body_bvhadr[body] + model.body_bvhnum[body],
-            )
-            model.bvh_aabb[nodes] = box
-            model.geom_aabb[geom] = box
-            model.geom_rbound[geom] = _UNBOUNDED
-            model.geom_sameframe[geom] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
+        if field.name == "site_pos":
+            model.site_sameframe[identifiers] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
+        elif field.name.startswith("geom"):
+            for index, geom in enumerate(identifiers.tolist()):
+                _loosen_geom(model, geom)
+                if field.name == "geom_size":
+                    radii[geom] = (
+                        _bounding_radius(
+                            mujoco.mjtGeom(model.geom_type[geom]), field.most[index]
+                        )
+                        if field.most
+                        else _UNBOUNDED
+                    )
+    for geom, radius in radii.items():
+        model.geom_rbound[geom] = max(radius, model.geom_rbound[geom])
+
+
+def _loosen_geom(model: mujoco.MjModel, geom: int) -> None:
+    """Lets a geom be anywhere in its body's frame."""
+    if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_PLANE:
+        raise ValueError(
+            f"the plane {model.geom(geom).name!r} cannot differ between instances"
+        )
+    body, box = model.geom_bodyid[geom], np.repeat([0.0, _UNBOUNDED], 3)
+    first = model.body_bvhadr[body]
+    model.bvh_aabb[first : first + model.body_bvhnum[body]] = box
+    model.geom_aabb[geom] = box
+    model.geom_sameframe[geom] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
+
+
+def _bounding_radius(kind: mujoco.mjtGeom, size: tuple[float, float, float]) -> float:
+    """Returns the radius of the sphere around a geom of this size [m]."""
+    if kind == mujoco.mjtGeom.mjGEOM_SPHERE:
+        return size[0]
+    if kind == mujoco.mjtGeom.mjGEOM_CAPSULE:
+        return size[0] + size[1]
+    if kind == mujoco.mjtGeom.mjGEOM_CYLINDER:
+        return math.hypot(size[0], size[1])
+    if kind == mujoco.mjtGeom.mjGEOM_ELLIPSOID:
+        return max(size)
+    return math.hypot(*size)
 
 
 def _is_state(name: str) -> bool:
@@ -294,7 +340,7 @@ def _identifier(model: mujoco.MjModel, kind: mujoco.mjtObj, name: str) -> int:
     identifier = mujoco.mj_name2id(model, kind, name)
     if identifier < 0:
         what = kind.name.removeprefix("mjOBJ_").lower()
-        count = {_GEOM: model.ngeom, _BODY: model.nbody}[kind]
+        count = {_GEOM: model.ngeom, _BODY: model.nbody, _SITE: model.nsite}[kind]
         known = ", ".join(
             mujoco.mj_id2name(model, kind, i) or "(unnamed)" for i in range(count)
         )

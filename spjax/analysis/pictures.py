@@ -19,7 +19,11 @@ from matplotlib.figure import Figure
 from spjax import catalogue
 from spjax.analysis.arrival import KL_TO_TARGET
 from spjax.analysis.curves import ALPHA, alpha_curve, kl_to_target_curve, learning_curve
-from spjax.analysis.snapshots import context_snapshots, trajectory_picture
+from spjax.analysis.snapshots import (
+    context_line,
+    context_snapshots,
+    trajectory_picture,
+)
 from spjax.analysis.style import save
 from spjax.analysis.text import setting_text
 from spjax.catalogue import part
@@ -88,10 +92,9 @@ class Contexts(Picture):
     apart = True
 
     def draw(self, run: Run) -> Figure | None:
-        """Draws their first two dimensions, where there are two."""
-        return (
-            context_snapshots(run) if len(run.config.context_space.names) > 1 else None
-        )
+        """Draws samples of them."""
+        one = len(run.config.context_space.names) == 1
+        return context_line(run) if one else context_snapshots(run)
 
 
 @part("picture", "trajectories")

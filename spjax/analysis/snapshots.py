@@ -93,6 +93,45 @@ def context_snapshots(run: Run, iterations: Sequence[int] = ()) -> Figure:
 
 
 @styled
+def context_line(run: Run, iterations: Sequence[int] = ()) -> Figure:
+    """Returns samples of the teacher's one-dimensional contexts: a column an iteration.
+
+    Colours are seeds, the line is the target mean, the box shows the bounds.
+
+    Args:
+        run: a run whose contexts have one dimension; up to four of its lanes are drawn, evenly spread.
+        iterations: as for `context_snapshots`.
+    """
+    space, target = run.config.context_space, run.config.target
+    shown = available(run, iterations) if iterations else panel_iterations(run)
+    lanes = evenly_spaced(range(len(run.config.lanes)), NUM_LANES)
+    contexts = sampled_contexts(run, shown, lanes)
+    figure = Figure(figsize=(1.2 * len(shown) + 1.2, 3.4), layout="constrained")
+    axes = figure.add_subplot()
+    width = 0.7 / len(lanes)
+    for column, iteration in enumerate(shown):
+        for number, (lane, color) in enumerate(zip(lanes, PALETTE, strict=False)):
+            points = contexts[lane, iteration][:, 0]
+            middle = column + (number - (len(lanes) - 1) / 2) * width
+            spread = np.linspace(-0.35, 0.35, points.size) * width
+            axes.scatter(
+                middle + spread, points, s=12, color=color, alpha=0.75, linewidths=0
+            )
+    axes.axhline(target.mean[0], color=MARK, linewidth=1.2)
+    low, high = space.lower[0], space.upper[0]
+    axes.set_ylim(low - 0.04 * (high - low), high + 0.04 * (high - low))
+    for bound in (low, high):
+        axes.axhline(bound, color=NEUTRAL, linewidth=1.0)
+    axes.set_xticks(range(len(shown)), [str(iteration) for iteration in shown])
+    axes.set_xlabel("iteration")
+    axes.set_ylabel(axis_label(space.names[0], space.units[0]))
+    handles = seed_handles([run.config.lanes[lane].seed for lane in lanes])
+    handles.append(Line2D([], [], color=MARK, linewidth=1.2, label="target"))
+    legend_below(figure, handles)
+    return figure
+
+
+@styled
 def trajectory_picture(run: Run) -> Figure:
     """Returns the paths of the trained agents on the target task, with walls, start and goal; failures stand out.
 

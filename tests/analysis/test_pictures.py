@@ -21,7 +21,7 @@ from spjax.analysis.curves import (
     learning_curve,
 )
 from spjax.analysis.pictures import Contexts, plot_run
-from spjax.analysis.snapshots import context_snapshots, trajectory_picture
+from spjax.analysis.snapshots import context_line, context_snapshots, trajectory_picture
 from spjax.analysis.text import settings_label
 from spjax.runs.read import Run, load_run
 from tests.made_run import REFERENCE
@@ -347,6 +347,26 @@ def test_context_snapshots_have_a_column_an_iteration_and_a_row_a_dimension(
     np.testing.assert_allclose(drawn, np.reshape(rows[5, 30], (20, 3))[:, [0, 2]])
     for axes, target in zip(panels[:, 0], ([2.5, 0.5], [2.5, 0.0]), strict=True):
         assert axes.lines[0].get_xydata().tolist() == [target]
+
+
+def test_contexts_of_one_dimension_are_drawn_over_the_iterations(
+    make_run: MakeRun,
+) -> None:
+    run = load_run(make_run(num_iterations=30, dim=1, seeds=(5, 11)))
+    figure = context_line(run, (0, 10, 30))
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "10", "30"]
+    assert axes.get_ylabel() == "gate position [m]"
+    assert legend(figure) == ["seed 5", "seed 11", "target"]
+    contexts = {
+        (row["lane"], row["iteration"]): row["contexts"]
+        for row in run.evaluation.to_pylist()
+    }
+    drawn = np.asarray(axes.collections[3].get_offsets())
+    np.testing.assert_allclose(drawn[:, 1], contexts[1, 10])
+    assert ((drawn[:, 0] > 1) & (drawn[:, 0] < 1.5)).all()  # right of its iteration
+    assert list(axes.lines[0].get_ydata()) == [2.5, 2.5]
+    assert plot_run(run.path, ["contexts"])[0].stem == "contexts"
 
 
 def test_short_runs_show_what_they_have(make_run: MakeRun) -> None:

@@ -33,8 +33,12 @@ from spjax.analysis.style import (
 from spjax.analysis.text import axis_label
 from spjax.runs.read import Run
 
-ROLLOUTS = 100  # in an iteration of the gate's experiments
-UNCOUNTED = 900  # rollouts of the gate's experiments that fill the first buffer
+ROLLOUTS = {  # in an iteration of SPRL and C-REPS, and those that fill their first buffer
+    "gate-precision": (100, 900),
+    "gate-global": (100, 900),
+    "reacher": (50, 450),
+    "ball-in-a-cup": (16, 64),
+}
 STEPS = 2048  # environment steps in an iteration of the step-based learners on the point mass
 DEVIATIONS = 2.0  # standard deviations that the ellipses reach
 
@@ -62,7 +66,7 @@ METHODS = (
 
 
 def rollout_iterations(run: Run, iterations: np.ndarray) -> Float[np.ndarray, " point"]:
-    """Returns iterations in units of 100 rollouts, the axis that all methods share.
+    """Returns iterations in units of the task's `ROLLOUTS`, the axis that all methods share.
 
     As published, the rollouts that fill the buffer of C-REPS and SPRL before their first iteration are not counted, and
     the same number of CMA-ES's rollouts lies at 0.
@@ -70,8 +74,9 @@ def rollout_iterations(run: Run, iterations: np.ndarray) -> Float[np.ndarray, " 
     per_iteration = run.config.rollouts_per_iteration
     if per_iteration is None:
         raise ValueError(f"{run.path} is not a run of an episodic learner")
-    uncounted = 0 if per_iteration == ROLLOUTS else UNCOUNTED
-    return np.maximum(0.0, (iterations * per_iteration - uncounted) / ROLLOUTS)
+    unit, first = ROLLOUTS[run.config.task_name]
+    uncounted = 0 if per_iteration == unit else first
+    return np.maximum(0.0, (iterations * per_iteration - uncounted) / unit)
 
 
 @styled
@@ -100,7 +105,8 @@ def quantile_curves(
                 draw_band(axes, series, places, statistics.quantiles(recorded.values)),
             )
         axes.set_title(title, loc="left")
-        axes.set_xlabel(f"iterations of {ROLLOUTS} rollouts")
+        unit, _ = ROLLOUTS[next(iter(runs.values())).config.task_name]
+        axes.set_xlabel(f"iterations of {unit} rollouts")
         axes.set_xlim(left=0)
     drawn = [run for found in panels.values() for run in found.values()]
     row[0].set_ylabel(metric_label(drawn, metric))
@@ -171,23 +177,54 @@ def context_ellipses(runs: Mapping[str, tuple[Run, Sequence[int]]]) -> Figure:
 
 
 @styled
+def context_densities(run: Run, iterations: Sequence[int]) -> Figure:
+    """Returns the densities of SPRL's one-dimensional contexts after several iterations, of the first seed.
+
+    Each is drawn as high as the others, whatever its width; the black one is the target's.
+
+    Args:
+        run: a run of one context dimension.
+        iterations: to show.
+    """
+    space, target = run.config.context_space, run.config.target
+    places = np.linspace(space.lower[0], space.upper[0], 801)
+    figure = Figure(figsize=(5.0, 3.4), layout="constrained")
+    axes = figure.add_subplot()
+    for index, iteration in enumerate(iterations):
+        (mean,), ((variance,),) = context_distribution(run, iteration)
+        color = PALETTE[index % len(PALETTE)]
+        density = np.exp(-((places - mean) ** 2) / (2 * variance))
+        axes.fill_between(places, density, color=color, alpha=0.25, linewidth=0)
+        axes.plot(places, density, color=color, label=f"iteration {iteration}")
+    density = np.exp(-((places - target.mean[0]) ** 2) / (2 * target.std[0] ** 2))
+    axes.plot(places, density, color=MARK, label="target")
+    axes.set_xlim(space.lower[0], space.upper[0])
+    axes.set_ylim(0, 1.05)
+    axes.set_xlabel(axis_label(space.names[0], space.units[0]))
+    axes.set_ylabel("density / its maximum")
+    axes.set_title(f"seed {run.config.lanes[0].seed}", loc="left")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=9)
+    return figure
+
+
+@styled
 def step_curves(panels: Mapping[str, Mapping[str, Run]]) -> Figure:
     """Returns the discounted return on the target tasks over the environment steps: a panel a task, a curve a run.
 
-    Curves are means over the seeds, bands two standard errors.
+    Curves are means over the seeds, bands two standard errors. A label looks the same in all panels.
 
     Args:
         panels: title of a panel -> label of a curve -> its run, nothing swept.
     """
+    labels = list(dict.fromkeys(label for runs in panels.values() for label in runs))
     figure = Figure(figsize=(10.0, 4.2), layout="constrained")
     row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     curves: dict[str, Line2D] = {}
     for axes, (title, runs) in zip(row, panels.items(), strict=True):
-        for index, (label, run) in enumerate(runs.items()):
+        for label, run in runs.items():
             places, returns = returns_over_steps(run)
-            series = Series(
-                run, run.groups()[0], label, *series_style(index, len(runs))
-            )
+            look = series_style(labels.index(label), len(labels))
+            series = Series(run, run.groups()[0], label, *look)
             curves.setdefault(
                 label,
                 draw_band(
@@ -202,7 +239,7 @@ def step_curves(panels: Mapping[str, Mapping[str, Run]]) -> Figure:
     drawn = [run for found in panels.values() for run in found.values()]
     caption = f"{SPREAD_LABELS['standard-error']}, {seeds_text(drawn)}"
     figure.suptitle(caption, x=0.01, ha="left", color=NEUTRAL, fontsize=10)
-    legend_below(figure, list(curves.values()))
+    legend_below(figure, [curves[label] for label in labels])
     return figure
 
 
