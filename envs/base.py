@@ -9,6 +9,7 @@ import abc
 import dataclasses
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+import jax
 import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int, PyTree
@@ -190,3 +191,23 @@ class Env(Task):
     def resting_steps(self) -> int:
         """Control steps that an episode of zero actions lasts, about; the horizon where the task does not know better."""
         return self.horizon
+
+
+def contain(before: EnvState, after: EnvState) -> tuple[EnvState, Bool[Array, ""]]:
+    """Returns the state after a step, and whether its physics failed.
+
+    A non-finite instance ends where it stands, so that nothing non-finite reaches the learner.
+    """
+    failed = ~(jnp.isfinite(after.observation).all() & jnp.isfinite(after.reward))
+    yes = jnp.asarray(True)
+    ended = dataclasses.replace(
+        before,
+        reward=jnp.zeros_like(before.reward),
+        terminated=yes,
+        truncated=~yes,
+        success=~yes,
+        time_step=after.time_step,
+    )
+    return jax.tree.map(
+        lambda bad, good: jnp.where(failed, bad, good), ended, after
+    ), failed

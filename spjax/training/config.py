@@ -21,6 +21,7 @@ from spjax.runs.schema import Lane, Preset, Reference
 from spjax.settings import Part, Value
 from spjax.teachers.base import Teacher
 from spjax.training.experiment import Experiment
+from spjax.trees import as_leaf
 
 PARTS = ("task", "agent", "teacher")
 
@@ -188,7 +189,7 @@ class RunConfig:
         """Returns the experiment with a leading lane axis on every leaf, on the host."""
         stacked = [self.experiment(lane) for lane in self.lanes()]
         return jax.tree.map(
-            lambda *leaves: np.stack([_as_leaf(leaf) for leaf in leaves]), *stacked
+            lambda *leaves: np.stack([as_leaf(leaf) for leaf in leaves]), *stacked
         )
 
     def experiment(self, lane: Lane) -> Experiment:
@@ -323,9 +324,3 @@ def _check_seeds(seeds: Sequence[Value]) -> None:
         raise ValueError(f"seeds must lie in [0, 2^32), got {min(seeds)}..{max(seeds)}")
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"each seed may be given once, got {list(seeds)}")
-
-
-def _as_leaf(value: Any) -> np.ndarray:
-    """Returns a Python number in the dtype that JAX would give it."""
-    array = np.asarray(value)
-    return array.astype(np.int32 if array.dtype.kind == "i" else np.float32)

@@ -17,6 +17,7 @@ from spjax.episodes import Episodes, Maybe
 from spjax.teachers.base import Teacher
 from spjax.training.borders import Borders
 from spjax.training.collect import Collector, Outcome, Path, collector
+from spjax.trees import all_finite
 
 
 @struct.dataclass
@@ -67,7 +68,7 @@ class Experiment:
         borders = self.collector.borders(state.world, world, episodes.mask.sum())
         teacher_state, teacher_metrics = self.teach(state, agent_state, episodes)
         new = (agent_state, teacher_state, world)
-        healthy = (state.frozen_at < 0) & _all_finite(new)
+        healthy = (state.frozen_at < 0) & all_finite(new)
         agent_state, teacher_state, world = jax.tree.map(
             lambda a, b: jnp.where(healthy, a, b), new, learned
         )
@@ -220,12 +221,3 @@ def _metrics(
         teacher=teacher_metrics,
         environment_steps=environment_steps,
     )
-
-
-def _all_finite(tree: PyTree) -> Bool[Array, ""]:
-    floats = [
-        leaf
-        for leaf in jax.tree.leaves(tree)
-        if jnp.issubdtype(leaf.dtype, jnp.floating)
-    ]
-    return jnp.stack([jnp.isfinite(leaf).all() for leaf in floats]).all()

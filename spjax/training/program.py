@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from spjax.training.experiment import Evaluation, Experiment, Metrics, RunState
 from spjax.training.lanes import Calls, Compiled, Lanes, Layout, Vmapped
+from spjax.trees import by_path, with_keys, without_keys
 
 NUM_SNAPSHOT_CONTEXTS = 20
 _EVALUATION_STREAM = 2**31 - 1  # folded into the run's key; iterations never get there
@@ -86,7 +87,7 @@ class Program:
 
     def to_host(self, lanes: Lanes) -> PyTree:
         """Returns NumPy arrays [lane, ...]; of keys their raw data."""
-        return self.layout.to_host(_without_keys(lanes))
+        return self.layout.to_host(without_keys(lanes))
 
     def iteration(self, states: Lanes) -> int:
         """Returns how many iterations the states have behind them."""
@@ -96,7 +97,7 @@ class Program:
 
     def to_arrays(self, states: Lanes) -> dict[str, np.ndarray]:
         """Returns the states on the host, each leaf [lane, ...] under the path of its fields: "agent_state/params/0"."""
-        return _by_path(self.to_host(states))
+        return by_path(self.to_host(states))
 
     def from_arrays(self, arrays: dict[str, np.ndarray]) -> Lanes:
         """Returns the states on the devices, from what `to_arrays` made of them."""
@@ -108,7 +109,7 @@ class Program:
 
     def kinds(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         """Returns shapes and dtypes of what `to_arrays` returns."""
-        lane = _by_path(self._host_state())
+        lane = by_path(self._host_state())
         return {
             name: ((self.layout.num_lanes, *leaf.shape), np.dtype(leaf.dtype))
             for name, leaf in lane.items()
@@ -116,12 +117,12 @@ class Program:
 
     def states(self, host: PyTree) -> Lanes:
         """Returns the states on the devices, from what `to_host` made of them."""
-        return _with_keys(
+        return with_keys(
             self.layout.to_devices(host), self.layout.abstract(self._state)
         )
 
     def _host_state(self) -> PyTree:
-        return jax.eval_shape(_without_keys, self._state)
+        return jax.eval_shape(without_keys, self._state)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,31 +179,3 @@ def _snapshot(experiment: Experiment, state: RunState) -> Snapshot:
         evaluation=experiment.evaluate(state, key_evaluate),
         contexts=experiment.sample_contexts(state, key_contexts, NUM_SNAPSHOT_CONTEXTS),
     )
-
-
-def _without_keys(tree: PyTree) -> PyTree:
-    """Returns the tree with typed keys replaced by their raw data."""
-    return jax.tree.map(
-        lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree
-    )
-
-
-def _with_keys(tree: PyTree, like: PyTree) -> PyTree:
-    """Returns the tree with raw data wrapped as typed keys where `like` has them."""
-    return jax.tree.map(
-        lambda leaf, ref: jax.random.wrap_key_data(leaf) if _is_key(ref) else leaf,
-        tree,
-        like,
-    )
-
-
-def _by_path(tree: Any) -> dict[str, Any]:
-    leaves = jax.tree.leaves_with_path(tree)
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="/"): leaf
-        for path, leaf in leaves
-    }
-
-
-def _is_key(leaf: PyTree) -> bool:
-    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from spjax.envs.base import Env, EnvState
+from spjax.envs.base import Env, EnvState, contain
 from spjax.episodes import Attempt, Episodes
 
 Assign = Callable[[Array, Attempt], tuple[Float[Array, " dim"], PyTree]]
@@ -138,7 +138,7 @@ def step_slots(
         key_act, key_env, key_context, key_reset = slot_keys
         before = slot.env_state
         action, extras = act(key_act, before.observation)
-        after, failed = _contain(before, env.step(key_env, before, action))
+        after, failed = contain(before, env.step(key_env, before, action))
         slot = dataclasses.replace(
             slot,
             env_state=after,
@@ -193,20 +193,3 @@ def _record(slot: Slot, ended: Bool[Array, ""]) -> Episodes:
         success=slot.env_state.success,
         ticket=slot.ticket,
     )
-
-
-def _contain(before: EnvState, after: EnvState) -> tuple[EnvState, Bool[Array, ""]]:
-    """Ends a non-finite instance where it stands, so that nothing non-finite reaches the learner."""
-    failed = ~(jnp.isfinite(after.observation).all() & jnp.isfinite(after.reward))
-    yes = jnp.asarray(True)
-    ended = dataclasses.replace(
-        before,
-        reward=jnp.zeros_like(before.reward),
-        terminated=yes,
-        truncated=~yes,
-        success=~yes,
-        time_step=after.time_step,
-    )
-    return jax.tree.map(
-        lambda bad, good: jnp.where(failed, bad, good), ended, after
-    ), failed
