@@ -4,13 +4,15 @@ TYPE_CHECKING = (
     False  # as in typing, which takes longer to import than the first help to print
 )
 if TYPE_CHECKING:
+    from spjax.outside.teacher import NumpyTeacher
     from spjax.presets import preset
     from spjax.training.train import resume, train
 
 __version__ = "0.1.0"
-__all__ = ["preset", "resume", "train"]
+__all__ = ["NumpyTeacher", "preset", "resume", "train"]
 
 _HOMES = {
+    "NumpyTeacher": "spjax.outside.teacher",
     "preset": "spjax.presets",
     "resume": "spjax.training.train",
     "train": "spjax.training.train",

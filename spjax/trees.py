@@ -1,11 +1,13 @@
 """Pytrees of states: their leaves by name, their keys as plain numbers, whether all is finite."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PyTree
+
+Tree = TypeVar("Tree")
 
 
 def by_path(tree: Any) -> dict[str, Any]:
@@ -49,6 +51,13 @@ def as_leaf(value: Any) -> np.ndarray:
     """Returns a Python number in the dtype that JAX would give it."""
     array = np.asarray(value)
     return array.astype(np.int32 if array.dtype.kind == "i" else np.float32)
+
+
+def as_leaves(part: Tree) -> Tree:
+    """Returns a part whose Python numbers are arrays in the dtypes that JAX would give them."""
+    return jax.tree.map(
+        lambda leaf: leaf if isinstance(leaf, jax.Array) else as_leaf(leaf), part
+    )
 
 
 def _is_key(leaf: PyTree) -> bool:

@@ -21,11 +21,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax.contexts.chart import KlDirection, LocalProblem, performance_gain
+from spjax.padding import padded, padded_length
 from spjax.self_paced.arguments import check_floor, check_number, check_samples
 from spjax.self_paced.statement import (
     Family,
@@ -69,9 +71,9 @@ class ContextUpdate:
 def update_context(
     old: Family,
     target: Family,
-    contexts: Float[Array, "M dim"],
-    values: Float[Array, " M"],
-    mask: Bool[Array, " M"],
+    contexts: Float[ArrayLike, "M dim"],
+    values: Float[ArrayLike, " M"],
+    mask: Bool[ArrayLike, " M"],
     *,
     max_kl: ArrayLike,
     alpha: ArrayLike | None = None,
@@ -86,7 +88,8 @@ def update_context(
     """Returns the next context distribution and a record of the update.
 
     Give ``alpha`` for the proportion rule, ``performance_bound`` and ``reached`` for the bound rule. All array arguments may be
-    traced: one compiled function serves every setting and all modes of the bound rule, inside and outside of ``jit``. The new
+    traced: one compiled function serves every setting and all modes of the bound rule, inside and outside of ``jit``. Episodes
+    in NumPy arrays may be of any number, too: up to 1,024 of them share that function (then 4,096, and so on). The new
     distribution is differentiable (reverse mode, any precision) in old, target, contexts, values, alpha, performance_bound and
     max_kl; where the update did not move or did not converge it is the derivative of returning the old one.
 
@@ -131,6 +134,11 @@ def update_context(
         raise ValueError(f'precision must be "float64" or "float32", got {precision!r}')
     old.check_target(target)
     check_samples(old, contexts, values, mask)
+    if not any(isinstance(rows, jax.Array) for rows in (contexts, values, mask)):
+        length = padded_length(np.size(mask))
+        contexts, values, mask = (
+            padded(rows, length) for rows in (contexts, values, mask)
+        )
     check_number("max_kl", max_kl, least=0.0)
     check_number("alpha", alpha, least=0.0)
     check_number("performance_bound", performance_bound)
@@ -139,9 +147,9 @@ def update_context(
     inputs = Inputs(
         old=old,
         target=target,
-        contexts=contexts,
-        values=values,
-        mask=mask,
+        contexts=jnp.asarray(contexts),
+        values=jnp.asarray(values),
+        mask=jnp.asarray(mask),
         alpha=jnp.asarray(0.0 if alpha is None else alpha, dtype),
         performance_bound=jnp.asarray(
             0.0 if performance_bound is None else performance_bound, dtype

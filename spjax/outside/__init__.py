@@ -1,0 +1,1 @@
+"""Teachers for training loops that are not of this package: NumPy in and out, Gymnasium, Stable-Baselines3."""
