@@ -9,16 +9,14 @@ from numpy.typing import ArrayLike
 from spjax.contexts import ContextSpace
 
 
-def count_of(count: int) -> int:
-    """Returns a number of contexts; raises ValueError where it is not a whole number of at least 1."""
+def count_of(count: int, name: str = "the number of contexts") -> int:
+    """Returns a count; raises ValueError where it is not a whole number of at least 1."""
     try:
         number = operator.index(count)
     except TypeError:
         number = 0
     if number < 1 or isinstance(count, bool):
-        raise ValueError(
-            f"the number of contexts must be a whole number of at least 1, got {count!r}"
-        )
+        raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")
     return number
 
 
