@@ -1,7 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from scipy.stats import ttest_ind
 
 from benchmarks.paper import table_2, table_adam
@@ -57,6 +56,6 @@ def test_a_pair_is_compared_when_both_are_finished(
         if entry["metric"] == "discounted_return"
     }
     assert settings == {
-        pytest.approx(8.0): {},
-        pytest.approx(4.5): {"agent.adam_epsilon": "before-correction"},
+        8.0: {},
+        4.5: {"agent.adam_epsilon": "before-correction"},
     }
