@@ -109,7 +109,7 @@ class Trajectories(Picture):
 
 
 def plot_run(path: str | Path, only: Sequence[str] = ()) -> list[Path]:
-    """Draws what the run folder holds and writes pictures/*.png into it.
+    """Draws what the run folder holds and writes ``pictures/*.png`` into it.
 
     Args:
         path: the run folder.
