@@ -1,7 +1,7 @@
 """What a teacher refuses to be told, each in one sentence."""
 
-import operator
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,26 +9,18 @@ from numpy.typing import ArrayLike
 from spjax.contexts import ContextSpace
 
 
-def count_of(count: int, name: str = "the number of contexts") -> int:
+def count_of(count: object, name: str = "the number of contexts") -> int:
     """Returns a count; raises ValueError where it is not a whole number of at least 1."""
-    try:
-        number = operator.index(count)
-    except TypeError:
-        number = 0
-    if number < 1 or isinstance(count, bool):
+    if not _is_whole(count) or count < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")
-    return number
+    return int(count)
 
 
-def seed_of(seed: int) -> np.uint32:
+def seed_of(seed: object) -> np.uint32:
     """Returns a seed; raises ValueError where it is not a whole number in [0, 2^32)."""
-    try:
-        number = operator.index(seed)
-    except TypeError:
-        number = -1
-    if not 0 <= number < 2**32 or isinstance(seed, bool):
+    if not _is_whole(seed) or not 0 <= seed < 2**32:
         raise ValueError(f"seed must be a whole number in [0, 2^32), got {seed!r}")
-    return np.uint32(number)
+    return np.uint32(seed)
 
 
 def contexts_of(contexts: ArrayLike, space: ContextSpace) -> np.ndarray:
@@ -75,6 +67,10 @@ def successes_of(successes: ArrayLike, count: int) -> np.ndarray:
             f"successes must be True or False, got successes[{row}] = {array[row]}"
         )
     return array.astype(bool)
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _numbers(name: str, values: ArrayLike | Sequence[float]) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-Numbers = np.ndarray | np.generic  # of one row there are single numbers
+Numbers = np.ndarray
 
 
 class Row(NamedTuple):
@@ -41,8 +41,8 @@ def stacked(rows: Sequence[Row], blank: Row) -> Row:
 
 def unstacked(rows: Row) -> list[Row]:
     """Returns the rows of arrays [row, ...]."""
-    leaves = [np.asarray(leaf) for leaf in _leaves(rows)]
-    return [_of([leaf[i] for leaf in leaves]) for i in range(len(leaves[0]))]
+    leaves = _leaves(rows)
+    return [_of([leaf[i, ...] for leaf in leaves]) for i in range(len(leaves[0]))]
 
 
 def from_named(arrays: Mapping[str, Numbers], blank: Row) -> list[Row]:
@@ -84,7 +84,7 @@ class Ledger:
         if len(self._rows) > self._limit:
             self.take(next(iter(self._rows.values())).context)
 
-    def unknown(self, contexts: np.ndarray) -> int | None:
+    def unknown(self, contexts: Numbers) -> int | None:
         """Returns the first of these contexts [row, dim] that was not handed out, or not so often; None where all were."""
         seen: Counter[bytes] = Counter()
         for index, context in enumerate(contexts):

@@ -1,14 +1,17 @@
-"""A teacher with NumPy arrays in and out, for training loops that are not of this package."""
+"""A teacher with NumPy arrays in and out, for training loops that are not of this package.
+
+teacher = NumpyTeacher(SelfPaced(value_source="return"), space, initial, target)
+contexts = teacher.sample(16)
+metrics = teacher.tell(contexts, returns, successes)
+"""
 
 import dataclasses
-import functools
 import os
 from collections import deque
 from collections.abc import Mapping
 from typing import Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 from numpy.typing import ArrayLike
@@ -16,11 +19,11 @@ from numpy.typing import ArrayLike
 from spjax import catalogue
 from spjax.contexts import ContextDistribution, ContextSpace
 from spjax.envs.base import Task
-from spjax.episodes import Attempt, Episodes, Maybe
-from spjax.outside import checks, programs
+from spjax.episodes import Maybe
+from spjax.outside import checks
 from spjax.outside.binding import bound
-from spjax.outside.rows import Ledger, Row, from_named, stacked, unstacked
-from spjax.padding import padded, padded_length
+from spjax.outside.driver import Driver
+from spjax.outside.rows import Ledger, Row, from_named, stacked
 from spjax.teachers import Teacher
 from spjax.trees import by_path
 
@@ -32,10 +35,6 @@ Metrics = dict[str, float | np.ndarray]
 
 class NumpyTeacher:
     """Any teacher of this package, asked for contexts and told how they went.
-
-        teacher = NumpyTeacher(SelfPaced(value_source="return"), space, initial, target)
-        contexts = teacher.sample(16)
-        metrics = teacher.tell(contexts, returns, successes)
 
     The first `sample` and the first `tell` compile, some seconds each; after that both answer in milliseconds, whatever the
     number of contexts and episodes (up to 1,024 episodes; 4,096, 16,384, ... compile once more). The returns are what the
@@ -69,22 +68,18 @@ class NumpyTeacher:
         Raises:
             ValueError: one sentence, before anything compiles.
         """
-        self._teacher = bound(teacher, space, initial, target)
+        ready = bound(teacher, space, initial, target)
+        self._name = catalogue.name_of(ready)
         self._space = space
         self._seed = checks.seed_of(seed)
         self._process = os.getpid()
         self._draws = self._updates = 0
         try:
-            self._state = programs.start(self._teacher, self._seed, space)
-        except ValueError as problem:  # of a distribution that is missing
-            raise ValueError(f"{catalogue.name_of(teacher)}: {problem}") from None
-        leaves, self._ticket = jax.tree.flatten(self._blank_ticket())
-        self._blank = Row(
-            np.zeros(space.size, np.float32),
-            np.zeros((), np.float32),
-            np.zeros((), bool),
-            tuple(map(np.asarray, leaves)),
-        )
+            self._driver = Driver(ready, space)
+        except ValueError as problem:  # a distribution is missing
+            raise ValueError(f"{self._name}: {problem}") from None
+        self._blank = self._driver.blank
+        self._state = self._driver.start(self._seed)
         self._open = Ledger(MAX_OPEN)
         self._recorded: list[Row] = []
         self._waiting: deque[Row] = deque()  # told, and no context followed yet
@@ -112,7 +107,13 @@ class NumpyTeacher:
         """
         count = checks.count_of(count)
         self._check_process()
-        rows = self._batch(count) if self._composes else self._one_by_one(count)
+        if self._driver.composes:
+            self._check_all_told("makes one at a time")
+            rows = self._driver.batch(self._state, self._seed, self._draws, count)
+        else:
+            rows = self._driver.draw(
+                self._state, self._seed, self._draws, count, self._waiting
+            )
         self._draws += count
         for row in rows:
             self._open.add(row)
@@ -143,7 +144,9 @@ class NumpyTeacher:
             )
         for context, total, success in zip(given, totals, whether, strict=True):
             row = self._open.take(context)
-            row = row._replace(episode_return=total, success=success)
+            row = row._replace(
+                episode_return=np.asarray(total), success=np.asarray(success)
+            )
             self._recorded.append(row)
             self._waiting.append(row)
 
@@ -156,17 +159,10 @@ class NumpyTeacher:
         """
         if not self._recorded:
             raise ValueError("there is no finished episode to learn from")
-        if self._composes and len(self._open):
-            raise ValueError(
-                f"{self._name} learns from whole batches, {len(self._open)} episodes of the last one are not told yet"
-            )
-        state, metrics, finite = programs.learn(
-            self._teacher,
-            self._state,
-            self._seed,
-            np.uint32(self._updates % 2**32),
-            self._episodes(),
-            self._space,
+        if self._driver.composes:
+            self._check_all_told("learns from them whole")
+        state, metrics, finite = self._driver.learn(
+            self._state, self._seed, self._updates, self._recorded
         )
         if not finite:
             raise FloatingPointError(
@@ -226,94 +222,11 @@ class NumpyTeacher:
         self._open = Ledger(MAX_OPEN, tables[0])
         self._recorded, self._waiting = tables[1], deque(tables[2])
 
-    @property
-    def _name(self) -> str:
-        return catalogue.name_of(self._teacher)
-
-    @property
-    def _composes(self) -> bool:
-        """Whether the teacher makes whole batches only."""
-        return "slots" not in self._teacher.collects
-
-    def _blank_ticket(self) -> PyTree:
-        """Returns the ticket of an episode that never was."""
-        if not self._composes:
-            return self._teacher.ticket(self._space)
-        batch = functools.partial(
-            programs.draw_batch, space=self._space, count=programs.BLOCK
-        )
-        number = np.uint32(0)
-        _, tickets = jax.eval_shape(batch, self._teacher, self._state, number, number)
-        return jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), tickets)
-
-    def _one_by_one(self, count: int) -> list[Row]:
-        """Returns contexts, each of which follows on an episode that was told, the oldest first, while there are such."""
-        rows: list[Row] = []
-        while len(rows) < count:
-            wanted = min(programs.BLOCK, count - len(rows))
-            follows = [
-                self._waiting.popleft() for _ in range(min(wanted, len(self._waiting)))
-            ]
-            blank = [self._blank] * (programs.BLOCK - len(follows))
-            last = stacked([*follows, *blank], self._blank)
-            contexts, tickets = programs.draw(
-                self._teacher,
-                self._state,
-                self._seed,
-                np.uint32((self._draws + len(rows)) % 2**32),
-                Attempt(
-                    self._tree(last.ticket),
-                    jnp.asarray(last.context),
-                    jnp.asarray(last.success),
-                ),
-                self._space,
-            )
-            rows += self._rows(contexts, tickets)[:wanted]
-        return rows
-
-    def _batch(self, count: int) -> list[Row]:
-        """Returns the contexts of a batch that the teacher composes."""
+    def _check_all_told(self, why: str) -> None:
         if len(self._open):
             raise ValueError(
-                f"{self._name} makes a batch at a time, {len(self._open)} episodes of the last one are not told yet"
+                f"{self._name} composes batches and {why}, {len(self._open)} episodes of the last one are not told yet"
             )
-        self._teacher.check_batch(count)
-        contexts, tickets = programs.draw_batch(
-            self._teacher,
-            self._state,
-            self._seed,
-            np.uint32(self._draws % 2**32),
-            self._space,
-            count,
-        )
-        return self._rows(contexts, tickets)
-
-    def _rows(self, contexts: PyTree, tickets: PyTree) -> list[Row]:
-        contexts = np.asarray(contexts)
-        ticket = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(tickets))
-        count = len(contexts)
-        zeros = np.zeros(count, np.float32)
-        return unstacked(Row(contexts, zeros, zeros.astype(bool), ticket))
-
-    def _episodes(self) -> Episodes:
-        """Returns the recorded episodes, filled up."""
-        count = len(self._recorded)
-        length = padded_length(count)
-        rows = stacked(self._recorded, self._blank)
-        total = jnp.asarray(padded(rows.episode_return, length))
-        return Episodes(
-            mask=jnp.asarray(np.arange(length) < count),
-            context=jnp.asarray(padded(rows.context, length)),
-            first_observation=jnp.zeros((length, 0), jnp.float32),
-            episode_return=total,
-            discounted_return=total,
-            length=jnp.zeros(length, jnp.int32),
-            success=jnp.asarray(padded(rows.success, length)),
-            ticket=self._tree(tuple(padded(leaf, length) for leaf in rows.ticket)),
-        )
-
-    def _tree(self, ticket: tuple[np.ndarray, ...]) -> PyTree:
-        return jax.tree.unflatten(self._ticket, ticket)
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:

@@ -2,11 +2,18 @@ import numpy as np
 
 from spjax.outside.rows import Ledger, Row, from_named, stacked, unstacked
 
-BLANK = Row(np.zeros(2, np.float32), np.float32(0), np.False_, (np.int32(0),))
+BLANK = Row(
+    context=np.zeros(2, np.float32),
+    episode_return=np.zeros((), np.float32),
+    success=np.zeros((), bool),
+    ticket=(np.zeros((), np.int32),),
+)
 
 
 def row(context, ticket):
-    return BLANK._replace(context=np.float32(context), ticket=(np.int32(ticket),))
+    return BLANK._replace(
+        context=np.float32(context), ticket=(np.asarray(ticket, np.int32),)
+    )
 
 
 def test_the_oldest_row_of_a_context_is_taken_first():

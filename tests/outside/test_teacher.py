@@ -9,6 +9,7 @@ import pytest
 import spjax
 from spjax.contexts import Gaussian
 from spjax.envs.point_mass import PointMass
+from spjax.outside import checks
 from spjax.teachers import (
     ALPGMM,
     SAGGRIAC,
@@ -61,6 +62,7 @@ def test_what_is_drawn_depends_on_the_seed_and_not_on_how_many_are_asked_for_at_
     assert (made(Random(), seed=1).sample(150) != whole).all()
 
 
+@pytest.mark.slow
 def test_a_self_paced_teacher_moves_towards_the_target_within_its_trust_region():
     teacher, rng = made(), np.random.default_rng(0)
     distances = []
@@ -73,6 +75,7 @@ def test_a_self_paced_teacher_moves_towards_the_target_within_its_trust_region()
     assert isinstance(metrics["solver_iterations"], int)
 
 
+@pytest.mark.slow
 def test_nothing_compiles_again_for_another_number_of_contexts_and_episodes():
     assert counts_something()
     teacher, rng = made(), np.random.default_rng(0)
@@ -84,6 +87,7 @@ def test_nothing_compiles_again_for_another_number_of_contexts_and_episodes():
         told(other, 7, rng)
 
 
+@pytest.mark.slow
 def test_an_update_is_that_of_the_teacher_itself_whatever_fills_the_episodes_up():
     teacher, rng = made(ALPGMM(num_rollouts=12)), np.random.default_rng(0)
     contexts = teacher.sample(10)
@@ -126,6 +130,7 @@ def test_the_next_context_follows_on_the_oldest_episode_that_was_told():
     )  # three recorded before, four told now
 
 
+@pytest.mark.slow
 def test_goal_gan_plays_every_proposal_twice_and_labels_it():
     teacher = made(GoalGAN(pretrain_iterations=1, success_fraction=0.0))
     first = teacher.sample(6)
@@ -139,13 +144,14 @@ def test_goal_gan_plays_every_proposal_twice_and_labels_it():
     assert metrics["successes"] == 3
 
 
+@pytest.mark.slow
 def test_a_teacher_of_whole_batches_learns_from_them_whole():
     teacher = made(EpisodicGoalGAN(pretrain_iterations=1))
     contexts = teacher.sample(20)
-    with pytest.raises(ValueError, match="makes a batch at a time, 20 episodes"):
+    with pytest.raises(ValueError, match="makes one at a time, 20 episodes"):
         teacher.sample(20)
     teacher.record(contexts[:5], np.zeros(5), np.ones(5, bool))
-    with pytest.raises(ValueError, match="learns from whole batches, 15 episodes"):
+    with pytest.raises(ValueError, match="learns from them whole, 15 episodes"):
         teacher.update()
     metrics = teacher.tell(contexts[5:], np.zeros(15), np.ones(15, bool))
     assert metrics["labelled"] > 0
@@ -197,6 +203,7 @@ def test_a_state_dict_is_a_copy():
     same(before, saved)
 
 
+@pytest.mark.slow
 def test_double_precision_elsewhere_changes_nothing():
     def run():
         teacher = made(SAGGRIAC(sample_capacity=300))
@@ -223,7 +230,7 @@ BAD_TEACHERS = [
     (dict(space=(0, 1)), r"space must be a ContextSpace, got \(0, 1\)"),
     (dict(teacher=SelfPaced()), "make it with value_source='return'"),
     (dict(teacher=SelfPacedJoint()), "take self-paced instead"),
-    (dict(initial=None), "self-paced: .*no distributions yet"),
+    (dict(initial=None), "no distributions yet"),
     (dict(teacher=Target(), target=None), "default: .*no distributions yet"),
     (dict(target=Gaussian.from_std((1.0,), (1.0,))), "1"),
     (dict(teacher=SELF_PACED.changed(max_kl=-1.0)), "max_kl must be positive"),
@@ -241,10 +248,12 @@ def test_what_makes_no_teacher_is_one_sentence(change, sentence):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("count", [0, -3, 1.5, "2", None, True])
+@pytest.mark.parametrize("count", [0, -3, True])
 def test_a_number_of_contexts_is_whole_and_at_least_one(count):
-    with pytest.raises(ValueError, match="whole number of at least 1, got"):
+    with pytest.raises(ValueError, match=f"whole number of at least 1, got {count}"):
         made(Random()).sample(count)
+    with pytest.raises(ValueError, match=r"at least 1, got 1\.5"):
+        checks.count_of(1.5)
 
 
 INSIDE = [[1.0, 1.0], [1.0, 1.5]]
@@ -338,6 +347,7 @@ def ask(teacher, answers):
         answers.put(str(problem))
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 def test_a_copy_of_the_teacher_in_another_process_says_so_instead_of_going_its_own_way():
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
