@@ -1,6 +1,8 @@
 """Tasks as Gymnasium environments: its own checks, its three ways to start anew, and what is refused."""
 
 import dataclasses
+import importlib
+import sys
 import warnings
 
 import jax.numpy as jnp
@@ -9,7 +11,6 @@ import pytest
 from flax import struct
 
 from spjax.contexts import Gaussian
-from spjax.envs.base import EnvState
 from spjax.envs.point_mass import PointMass
 from tests.own_parts import HitTheMark
 from tests.probe import ConstantReward
@@ -18,11 +19,11 @@ gymnasium = pytest.importorskip(
     "gymnasium", reason="needs gymnasium, which '.[dev]' brings"
 )
 
-from gymnasium.error import ResetNeeded
-from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
-
-from spjax.envs.adapters.gymnasium import TaskEnv, TaskVectorEnv
+check_env = importlib.import_module("gymnasium.utils.env_checker").check_env
+adapter = importlib.import_module("spjax.envs.adapters.gymnasium")
+TaskEnv, TaskVectorEnv = adapter.TaskEnv, adapter.TaskVectorEnv
+AutoresetMode = gymnasium.vector.AutoresetMode
+ResetNeeded = gymnasium.error.ResetNeeded
 
 TASK = HitTheMark()
 COUNT = 3
@@ -155,7 +156,7 @@ def test_physics_that_fail_end_the_episode_and_nothing_is_infinite():
 def test_many_side_by_side_do_what_gymnasium_makes_of_single_ones(mode):
     task = Staggered()
     many = TaskVectorEnv(task, COUNT, autoreset_mode=mode)
-    each = SyncVectorEnv([lambda: TaskEnv(task)] * COUNT, autoreset_mode=mode)
+    each = gymnasium.vector.SyncVectorEnv([lambda: TaskEnv(task)] * COUNT, autoreset_mode=mode)
     assert many.metadata["autoreset_mode"] is mode
     for space in ("observation_space", "action_space", "single_action_space"):
         assert getattr(many, space) == getattr(each, space)
@@ -322,9 +323,17 @@ def test_what_else_is_refused(env, two):
         TaskEnv(TASK, contexts=lambda count: [[5.0]]).reset()
 
 
-def test_the_state_of_an_instance_is_that_of_the_task(env):
-    assert EnvState.__dataclass_fields__.keys() >= {"success", "context"}
-    env.reset(seed=0)
+def test_the_spaces_are_those_of_the_task(env):
     assert env.observation_space.shape == (TASK.observation_size,)
     np.testing.assert_array_equal(env.action_space.low, TASK.action_lower)
     np.testing.assert_array_equal(env.action_space.high, TASK.action_upper)
+
+
+@pytest.mark.parametrize(
+    "module", ["spjax.envs.adapters.gymnasium", "spjax.outside.gymnasium"]
+)
+def test_without_gymnasium_one_sentence_says_how_to_get_it(module, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'spjax\[gymnasium\]'"):
+        importlib.import_module(module)
