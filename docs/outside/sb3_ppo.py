@@ -2,6 +2,10 @@
 
 import sys
 
+from stable_baselines3 import PPO
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.vec_env import DummyVecEnv
+
 import spjax
 from spjax import catalogue
 from spjax.envs.adapters.gymnasium import TaskEnv
@@ -9,9 +13,6 @@ from spjax.outside.gymnasium import TaughtEnv
 from spjax.outside.stable_baselines3 import TeacherCallback
 from spjax.self_paced.schedules import Proportion
 from spjax.teachers import SelfPaced
-from stable_baselines3 import PPO
-from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.vec_env import DummyVecEnv
 
 catalogue.use("docs/tutorials/own_task.py")
 task = catalogue.make("task", "pendulum")

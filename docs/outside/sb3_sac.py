@@ -2,6 +2,10 @@
 
 import sys
 
+from stable_baselines3 import SAC
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+
 import spjax
 from spjax.envs import PointMass
 from spjax.envs.adapters.gymnasium import TaskEnv
@@ -9,9 +13,6 @@ from spjax.outside.gymnasium import TaughtEnv
 from spjax.outside.stable_baselines3 import TeacherCallback
 from spjax.self_paced.schedules import Bound
 from spjax.teachers import SelfPaced
-from stable_baselines3 import SAC
-from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.monitor import Monitor
 
 task = PointMass(dimensions=2)
 curriculum = SelfPaced(

@@ -156,7 +156,9 @@ def test_physics_that_fail_end_the_episode_and_nothing_is_infinite():
 def test_many_side_by_side_do_what_gymnasium_makes_of_single_ones(mode):
     task = Staggered()
     many = TaskVectorEnv(task, COUNT, autoreset_mode=mode)
-    each = gymnasium.vector.SyncVectorEnv([lambda: TaskEnv(task)] * COUNT, autoreset_mode=mode)
+    each = gymnasium.vector.SyncVectorEnv(
+        [lambda: TaskEnv(task)] * COUNT, autoreset_mode=mode
+    )
     assert many.metadata["autoreset_mode"] is mode
     for space in ("observation_space", "action_space", "single_action_space"):
         assert getattr(many, space) == getattr(each, space)
