@@ -14,6 +14,7 @@ class Teach(ManagerTermBase):
         env.contexts = torch.zeros(size, device=env.device)
 
     def __call__(self, env, env_ids, make_teacher, num_episodes):
+        """Runs before the instances are reset."""
         ids = torch.arange(env.num_envs, device=env.device)[env_ids]
         ended = ids[env.episode_length_buf[ids] > 0]  # none at the first reset
         if len(ended):

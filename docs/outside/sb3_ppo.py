@@ -3,8 +3,8 @@
 import sys
 
 from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.vec_env import DummyVecEnv
 
 import spjax
 from spjax import catalogue
@@ -21,7 +21,7 @@ curriculum = SelfPaced(
 )
 teacher = spjax.NumpyTeacher.for_task(curriculum, task)
 
-env = DummyVecEnv([lambda: TaughtEnv(TaskEnv(task), teacher, discount=0.99)] * 8)
+env = make_vec_env(lambda: TaughtEnv(TaskEnv(task), teacher, discount=0.99), n_envs=8)
 agent = PPO("MlpPolicy", env, n_steps=256, seed=0, device="cpu", verbose=1)
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 200_000
 agent.learn(steps, callback=TeacherCallback(teacher))
