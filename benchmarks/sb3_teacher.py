@@ -14,13 +14,13 @@ from typing import Literal
 
 import numpy as np
 import tyro
-from numpy.typing import ArrayLike
 
 import spjax
 from benchmarks import command_line
 from spjax import catalogue
 from spjax.analysis.records import measured_here
 from spjax.envs.base import Env
+from spjax.outside.checks import Numbers
 from spjax.outside.teacher import Metrics
 from spjax.presets.point_mass import BUFFER_SIZE, K_ALPHA, STD_FLOOR, ZETA
 from spjax.runs.results import Record, read_records, write_records
@@ -79,9 +79,7 @@ class Timed(spjax.NumpyTeacher):
         """Returns contexts."""
         return self._timed(lambda: spjax.NumpyTeacher.sample(self, count))
 
-    def record(
-        self, contexts: ArrayLike, returns: ArrayLike, successes: ArrayLike
-    ) -> None:
+    def record(self, contexts: Numbers, returns: Numbers, successes: Numbers) -> None:
         """Records episodes."""
         told = (contexts, returns, successes)
         self._timed(lambda: spjax.NumpyTeacher.record(self, *told))

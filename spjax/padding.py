@@ -1,9 +1,6 @@
 """Arrays from outside of compiled programs, filled up to a few lengths, so that a new number of rows compiles nothing."""
 
-from collections.abc import Sequence
-
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Shaped
 
 LEAST = 1024  # rows; what has no more of them shares one compiled program
@@ -18,8 +15,7 @@ def padded_length(count: int) -> int:
     return length
 
 
-def padded(rows: ArrayLike | Sequence[float], length: int) -> Shaped[np.ndarray, "..."]:
+def padded(rows: Shaped[np.ndarray, "..."], length: int) -> Shaped[np.ndarray, "..."]:
     """Returns the rows of an array, and zeros after them."""
-    array = np.asarray(rows)
-    missing = length - len(array)
-    return np.pad(array, [(0, missing)] + [(0, 0)] * (array.ndim - 1))
+    missing = length - len(rows)
+    return np.pad(rows, [(0, missing)] + [(0, 0)] * (rows.ndim - 1))

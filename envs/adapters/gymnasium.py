@@ -7,7 +7,7 @@ An episode is made by one number, drawn from the generator of its environment; s
 with seed s does what a `TaskEnv` does that is reset with seed s + i.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -231,7 +231,9 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
             "_final_info": ended,
         }
 
-    def _mask(self, given: ArrayLike | None) -> Bool[np.ndarray, " env"]:
+    def _mask(
+        self, given: Sequence[bool] | ArrayLike | None
+    ) -> Bool[np.ndarray, " env"]:
         if given is None:
             return np.ones(self.num_envs, bool)
         mask = np.asarray(given)
@@ -304,7 +306,9 @@ def _known(
     return options or {}
 
 
-def _context(given: ArrayLike, space: ContextSpace) -> Float[np.ndarray, " dim"]:
+def _context(
+    given: Sequence[float] | ArrayLike, space: ContextSpace
+) -> Float[np.ndarray, " dim"]:
     context = np.asarray(given, float)
     if context.ndim != 1:
         raise ValueError(

@@ -1,12 +1,15 @@
 """What a teacher refuses to be told, each in one sentence."""
 
 from collections.abc import Sequence
-from typing import TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from spjax.contexts import ContextSpace
+
+# NumPy arrays and what can become one
+Numbers: TypeAlias = ArrayLike | Sequence[float] | Sequence[Sequence[float]]
 
 
 def count_of(count: object, name: str = "the number of contexts") -> int:
@@ -23,7 +26,7 @@ def seed_of(seed: object) -> np.uint32:
     return np.uint32(seed)
 
 
-def contexts_of(contexts: ArrayLike, space: ContextSpace) -> np.ndarray:
+def contexts_of(contexts: Numbers, space: ContextSpace) -> np.ndarray:
     """Returns contexts [row, dim] in single precision.
 
     Raises:
@@ -44,7 +47,7 @@ def contexts_of(contexts: ArrayLike, space: ContextSpace) -> np.ndarray:
     return rounded
 
 
-def returns_of(returns: ArrayLike, count: int) -> np.ndarray:
+def returns_of(returns: Numbers, count: int) -> np.ndarray:
     """Returns one finite number an episode; raises ValueError as `contexts_of`."""
     array = _numbers("returns", returns)
     _check_length("returns", array, count)
@@ -56,7 +59,7 @@ def returns_of(returns: ArrayLike, count: int) -> np.ndarray:
     return rounded
 
 
-def successes_of(successes: ArrayLike, count: int) -> np.ndarray:
+def successes_of(successes: Numbers, count: int) -> np.ndarray:
     """Returns one truth value an episode; raises ValueError as `contexts_of`."""
     array = _numbers("successes", successes)
     _check_length("successes", array, count)
@@ -73,7 +76,7 @@ def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _numbers(name: str, values: ArrayLike | Sequence[float]) -> np.ndarray:
+def _numbers(name: str, values: Numbers) -> np.ndarray:
     try:
         array = np.asarray(values)
         return array if array.dtype == bool else array.astype(np.float64)

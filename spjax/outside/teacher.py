@@ -14,7 +14,6 @@ from typing import Self
 import jax
 import numpy as np
 from jaxtyping import Float, PyTree
-from numpy.typing import ArrayLike
 
 from spjax import catalogue
 from spjax.contexts import ContextDistribution, ContextSpace
@@ -22,6 +21,7 @@ from spjax.envs.base import Task
 from spjax.episodes import Maybe
 from spjax.outside import checks
 from spjax.outside.binding import bound
+from spjax.outside.checks import Numbers
 from spjax.outside.driver import Driver
 from spjax.outside.rows import Ledger, Row, from_named, stacked
 from spjax.teachers import Teacher
@@ -119,9 +119,7 @@ class NumpyTeacher:
             self._open.add(row)
         return np.stack([row.context for row in rows])
 
-    def record(
-        self, contexts: ArrayLike, returns: ArrayLike, successes: ArrayLike
-    ) -> None:
+    def record(self, contexts: Numbers, returns: Numbers, successes: Numbers) -> None:
         """Takes note of finished episodes for the next `update`; the teacher stays as it is.
 
         Args:
@@ -173,9 +171,7 @@ class NumpyTeacher:
         self._recorded = []
         return _named(metrics)
 
-    def tell(
-        self, contexts: ArrayLike, returns: ArrayLike, successes: ArrayLike
-    ) -> Metrics:
+    def tell(self, contexts: Numbers, returns: Numbers, successes: Numbers) -> Metrics:
         """Records finished episodes and updates; arguments and errors as of `record` and `update`."""
         self.record(contexts, returns, successes)
         return self.update()

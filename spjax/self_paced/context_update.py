@@ -137,7 +137,7 @@ def update_context(
     if not any(isinstance(rows, jax.Array) for rows in (contexts, values, mask)):
         length = padded_length(np.size(mask))
         contexts, values, mask = (
-            padded(rows, length) for rows in (contexts, values, mask)
+            padded(np.asarray(rows), length) for rows in (contexts, values, mask)
         )
     check_number("max_kl", max_kl, least=0.0)
     check_number("alpha", alpha, least=0.0)

@@ -29,7 +29,7 @@ def test_another_number_of_episodes_compiles_nothing_and_gives_what_the_exact_on
     with no_compilation():
         for count in (1, 30, 31, 700, 1024):
             new, record = update_context(OLD, TARGET, *episodes(count), **SETTINGS)
-            assert record.result == Result.CONVERGED
+            assert int(record.result) == Result.CONVERGED
             if count == 30:
                 jax.tree.map(
                     lambda one, other: np.testing.assert_allclose(
@@ -48,6 +48,6 @@ def test_another_number_of_episodes_compiles_nothing_and_gives_what_the_exact_on
 def test_rows_are_filled_up_to_a_few_lengths():
     lengths = [padded_length(count) for count in (0, 1, 1024, 1025, 4097)]
     assert lengths == [1024, 1024, 1024, 4096, 16384]
-    rows = padded([[1.0, 2.0]], 3)
+    rows = padded(np.array([[1.0, 2.0]]), 3)
     np.testing.assert_array_equal(rows, [[1, 2], [0, 0], [0, 0]])
     assert padded(np.ones(2, bool), 3).tolist() == [True, True, False]
