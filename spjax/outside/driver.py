@@ -1,7 +1,6 @@
 """The compiled functions of one teacher, with rows on the host in and out."""
 
 import functools
-from collections import deque
 from collections.abc import Sequence
 
 import jax
@@ -49,13 +48,14 @@ class Driver:
         seed: np.uint32,
         first: int,
         count: int,
-        waiting: deque[Row],
+        waiting: list[Row],
     ) -> list[Row]:
         """Returns draws number `first` and following; while episodes wait, each follows on one, which is taken from the left."""
         rows: list[Row] = []
         while len(rows) < count:
             wanted = min(programs.BLOCK, count - len(rows))
-            follows = [waiting.popleft() for _ in range(min(wanted, len(waiting)))]
+            follows = waiting[:wanted]
+            del waiting[:wanted]
             contexts, tickets = programs.draw(
                 self._teacher,
                 state,

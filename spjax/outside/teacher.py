@@ -7,7 +7,6 @@ metrics = teacher.tell(contexts, returns, successes)
 
 import dataclasses
 import os
-from collections import deque
 from collections.abc import Mapping
 from typing import Self
 
@@ -82,7 +81,7 @@ class NumpyTeacher:
         self._state = self._driver.start(self._seed)
         self._open = Ledger(MAX_OPEN)
         self._recorded: list[Row] = []
-        self._waiting: deque[Row] = deque()  # told, and no context followed yet
+        self._waiting: list[Row] = []  # told, and no context followed yet
 
     @classmethod
     def for_task(cls, teacher: Teacher, task: Task, seed: int = 0) -> Self:
@@ -178,7 +177,7 @@ class NumpyTeacher:
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Returns everything that the teacher has become, as arrays by name, for ``np.savez`` or ``pickle``."""
-        tables = (list(self._open), self._recorded, list(self._waiting))
+        tables = (list(self._open), self._recorded, self._waiting)
         arrays = {
             "seed": np.asarray(self._seed),
             "draws": np.asarray(self._draws),
@@ -216,7 +215,7 @@ class NumpyTeacher:
         self._seed = np.uint32(given["seed"])
         self._draws, self._updates = int(given["draws"]), int(given["updates"])
         self._open = Ledger(MAX_OPEN, tables[0])
-        self._recorded, self._waiting = tables[1], deque(tables[2])
+        self._recorded, self._waiting = tables[1], tables[2]
 
     def _check_all_told(self, why: str) -> None:
         if len(self._open):
