@@ -64,16 +64,17 @@ class Formula:
         kernel, bias = layers[-1]
         layers[-1] = kernel[:, : len(lower)], bias[: len(lower)]
 
-        scale = {}
-        if normalised is not None:
-            mean, std, clip = normalised
-            scale = {"mean": np.asarray(mean), "scale": np.asarray(std), "clip": clip}
-        return cls(
+        formula = cls(
             layers=tuple(layers),
             lower=np.asarray(lower, np.float32),
             upper=np.asarray(upper, np.float32),
             squashed=squashed,
-            **scale,
+        )
+        if normalised is None:
+            return formula
+        mean, scale, clip = normalised
+        return dataclasses.replace(
+            formula, mean=np.asarray(mean), scale=np.asarray(scale), clip=clip
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -81,11 +82,11 @@ class Formula:
         return {
             "mean": self.mean,
             "scale": self.scale,
-            "clip": np.float32(self.clip),
+            "clip": np.asarray(self.clip, np.float32),
             **self.features,
             **{f"kernel{number}": kernel for number, (kernel, _) in self._numbered},
             **{f"bias{number}": bias for number, (_, bias) in self._numbered},
-            "squashed": np.bool_(self.squashed),
+            "squashed": np.asarray(self.squashed),
             "lower": self.lower,
             "upper": self.upper,
         }

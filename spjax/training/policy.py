@@ -1,6 +1,5 @@
 """A trained policy as a function of NumPy arrays, taken out of a run folder."""
 
-import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -75,11 +74,11 @@ class Policy:
         if path.suffix != ".npz":
             raise ValueError(f"a policy is exported to an .npz file, got {path}")
         formula = self.experiment.agent.formula(self.agent_state, self.experiment.task)
-        about = f"{self}"
+        arrays = {"about": np.asarray(repr(self)), **formula.arrays()}
 
         def write(temporary: Path) -> None:
             with temporary.open("wb") as file:
-                np.savez(file, about=np.array(about), **formula.arrays())
+                np.savez(file, allow_pickle=False, **arrays)
 
         files.write_atomically(path, write)
         return path
@@ -119,13 +118,11 @@ class Policy:
             key.dtype, jax.dtypes.prng_key
         ):
             return key
-        try:
-            seed = operator.index(key)
-        except TypeError:
-            raise ValueError(f"key needs a JAX key or a seed, got {key!r}") from None
-        if not 0 <= seed < 2**32:
-            raise ValueError(f"a seed lies in [0, 2^32), got {seed}")
-        return jax.random.key(seed)
+        if not isinstance(key, int | np.integer):
+            raise ValueError(f"key needs a JAX key or a seed, got {key!r}")
+        if not 0 <= key < 2**32:
+            raise ValueError(f"a seed lies in [0, 2^32), got {key}")
+        return jax.random.key(int(key))
 
 
 def load_policy(
