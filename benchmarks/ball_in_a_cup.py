@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float
 
 from benchmarks import command_line
 from spjax.analysis.records import measured_here
-from spjax.cli.cache import keep_compiled_programs
+from spjax.cache import keep_compiled_programs
 from spjax.envs.ball_in_a_cup import BallInACup
 from spjax.envs.ball_in_a_cup_scene import String
 from spjax.runs.read import Run, load_run

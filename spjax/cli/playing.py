@@ -12,7 +12,7 @@ from rich.table import Table
 
 from spjax.analysis import statistics
 from spjax.analysis.text import setting_text
-from spjax.cli.cache import keep_compiled_programs
+from spjax.cache import keep_compiled_programs
 from spjax.cli.report import say
 from spjax.cli.tables import Rows, write_table
 from spjax.cli.terminal import console, print_table

@@ -31,5 +31,5 @@ def test_the_command_is_understood(command, monkeypatch, tmp_path, capsys):
 
     monkeypatch.setattr(training, "train", stop)
     monkeypatch.chdir(tmp_path)
-    assert main(shlex.split(command)[1:]) == 1
+    assert main(shlex.split(command)[1:]) == 130
     assert "understood" in capsys.readouterr().err
