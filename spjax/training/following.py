@@ -124,13 +124,16 @@ class Followers:
             ValueError: one of them cannot be called.
         """
         several = given if isinstance(given, Sequence) else (given,)
-        callbacks = tuple(one for one in several if one is not None)
-        for callback in callbacks:
+        callbacks: list[Callback] = []
+        for callback in several:
+            if callback is None:
+                continue
             if not callable(callback):
                 raise ValueError(
                     f"callback needs a function of a report, or several, got {callback!r}"
                 )
-        return cls(callbacks)
+            callbacks.append(callback)
+        return cls(tuple(callbacks))
 
     def told(self, report: Report) -> bool:
         """Tells everyone; says whether one of them stopped the run."""
