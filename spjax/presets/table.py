@@ -45,6 +45,7 @@ _TABLES = {  # task -> module with `TABLE`
     "point-mass-3d": "spjax.presets.point_mass",
     "point-mass-2d": "spjax.presets.point_mass",
     "ball-catching": "spjax.presets.ball_catching",
+    "ant": "spjax.presets.ant",
     "ball-in-a-cup": "spjax.presets.ball_in_a_cup",
     "gate-precision": "spjax.presets.gate",
     "gate-global": "spjax.presets.gate",
