@@ -129,7 +129,7 @@ def split_return(
             env_states.observation,
         )
         mean = agent.deterministic_action(
-            state.agent_state.params["policy"], env, env_states.observation
+            state.agent_state, env, env_states.observation
         )
         action = jnp.clip(
             jnp.where(drawn, sample, mean),

@@ -112,7 +112,8 @@ def _differences(found: RunRecord, wanted: RunRecord) -> list[str]:
     names = {"task": "task_name"}
     parts = [part for part in PARTS if _differ(found, wanted, names.get(part, part))]
     if found.format_version == FORMAT_VERSION:
-        trained, asked = (record.to_json()["config"] for record in (found, wanted))
+        records = (record.completed for record in (found, wanted))
+        trained, asked = (record.to_json()["config"] for record in records)
         parts = [part for part in PARTS if trained[part] != asked[part]]
     others = ("schedule", "start", "hold_position", "over", "num_iterations")
     different = parts + [name for name in others if _differ(found, wanted, name)]

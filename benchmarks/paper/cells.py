@@ -30,13 +30,14 @@ class Cell:
     agent: str
     curriculum: Curriculum
     suffix: str = ""  # of the name, for cells that differ from the preset
-    teacher_settings: Mapping[str, Any] = dataclasses.field(
+    settings: Mapping[str, Any] = dataclasses.field(
         default_factory=dict
-    )  # in place of the preset's, dotted
+    )  # in place of the preset's: "task.case", "teacher.schedule.zeta"
     over: Mapping[str, tuple[Any, ...]] = dataclasses.field(
         default_factory=dict
     )  # swept, as in RunConfig
     num_seeds: int = 20  # published
+    num_iterations: int | None = None  # in place of the preset's
 
     @property
     def name(self) -> str:
@@ -94,12 +95,13 @@ class Cell:
         )
         starred = self.starred_settings
         config = spjax.preset(*method, start=starred.get("start"))
-        teacher = config.teacher
-        for setting, value in self.teacher_settings.items():
-            teacher = put(teacher, setting, value)
+        for setting, value in self.settings.items():
+            part, _, name = setting.partition(".")
+            changed = put(getattr(config, part), name, value)
+            config = dataclasses.replace(config, **{part: changed})
         return dataclasses.replace(
             config,
-            teacher=teacher,
+            num_iterations=self.num_iterations or config.num_iterations,
             hold_position=starred.get("hold_position", config.hold_position),
             seeds=tuple(seeds),
             over=dict(self.over),
@@ -109,7 +111,9 @@ class Cell:
 _ALP_GMM = ("random_fraction", "num_rollouts", "buffer_size")
 _GOAL_GAN = ("noise", "num_rollouts", "success_fraction")
 PRINTED: dict[tuple[str, str, str], dict[str, Any]] = {
-    (env, agent, teacher): dict(zip(names, printed, strict=True))
+    (env, agent, teacher): {
+        f"teacher.{name}": value for name, value in zip(names, printed, strict=True)
+    }
     for teacher, names, table in (
         ("alp-gmm", _ALP_GMM, ALP_GMM),
         ("goal-gan", _GOAL_GAN, GOAL_GAN),

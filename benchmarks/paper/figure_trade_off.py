@@ -33,9 +33,9 @@ ZETAS, K_ALPHAS = (
 )  # the swept settings
 _METHOD = ("point-mass-3d", "trpo", CURRICULA[0])
 SWEEPS = {
-    ZETAS: Cell(*_METHOD, "zeta-sweep", {"schedule.offset": 19}, {ZETAS: ZETA}),
+    ZETAS: Cell(*_METHOD, "zeta-sweep", {"teacher.schedule.offset": 19}, {ZETAS: ZETA}),
     K_ALPHAS: Cell(
-        *_METHOD, "offset-sweep", {"schedule.zeta": 1.6}, {K_ALPHAS: OFFSETS}
+        *_METHOD, "offset-sweep", {"teacher.schedule.zeta": 1.6}, {K_ALPHAS: OFFSETS}
     ),
 }
 CELLS = list(SWEEPS.values())

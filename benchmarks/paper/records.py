@@ -43,9 +43,7 @@ def records_of(
 
 def settings_of(cell: Cell) -> dict[str, Setting]:
     """Returns what a cell changes of its preset, in the names of a run folder."""
-    return cell.starred_settings | {
-        f"teacher.{name}": value for name, value in cell.teacher_settings.items()
-    }
+    return {**cell.starred_settings, **cell.settings}
 
 
 def better(cells: Sequence[Cell], runs: Runs) -> Cell | None:

@@ -50,7 +50,7 @@ def main(
                 )
             else:
                 runs[engine], compile_seconds[engine] = _compiled(engine, size, steps)
-        for engine, seconds in _by_turns(runs).items():
+        for engine, seconds in by_turns(runs).items():
             records.append(
                 _record(engine, size, steps, seconds, compile_seconds.get(engine))
             )
@@ -89,7 +89,7 @@ def _compiled(engine: str, size: int, steps: int) -> tuple[Run, float]:
     return lambda: jax.block_until_ready(compiled(states)), time.perf_counter() - start
 
 
-def _by_turns(runs: Mapping[str, Run]) -> dict[str, list[float]]:
+def by_turns(runs: Mapping[str, Run]) -> dict[str, list[float]]:
     """Returns the seconds of each run, repeated; they take turns, so that a busy moment of the machine meets all of them."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():

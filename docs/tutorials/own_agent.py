@@ -8,7 +8,7 @@ from flax import struct
 from jaxtyping import Array, Float
 
 from spjax.agents.step_based.networks import gaussian_log_prob
-from spjax.agents.step_based.on_policy import OnPolicy
+from spjax.agents.step_based.on_policy import OnPolicy, OnPolicyState
 from spjax.catalogue import part
 from spjax.settings import setting
 
@@ -16,10 +16,9 @@ RMSPROP = optax.scale_by_rms(decay=0.99, eps=1e-5)
 
 
 @struct.dataclass
-class A2CState:
-    """What the agent learns; a checkpoint holds it."""
+class A2CState(OnPolicyState):
+    """What the agent learns beside its networks; a checkpoint holds it all."""
 
-    params: Any  # {"policy": ..., "value": ...}
     optimiser: Any
 
 
@@ -40,11 +39,11 @@ class A2C(OnPolicy):
     def init(self, key, env):
         """Returns fresh networks."""
         params = self.init_params(key, env)
-        return A2CState(params=params, optimiser=RMSPROP.init(params))
+        return A2CState(params, self.init_normalizer(env), RMSPROP.init(params))
 
     def iterate(self, state, world, key):
         """Returns the agent one iteration later, the slots, the finished episodes and metrics."""
-        world, batch, episodes, _ = self.collect(state.params, world, key)
+        state, world, batch, episodes, _ = self.collect(state, world, key)
 
         def loss(params):
             mean, log_std = self.policy(params["policy"], world.env, batch.observation)
@@ -56,4 +55,5 @@ class A2C(OnPolicy):
         steps, optimiser = RMSPROP.update(gradient, state.optimiser)
         steps = jax.tree.map(lambda step: -self.learning_rate * step, steps)
         params = optax.apply_updates(state.params, steps)
-        return A2CState(params, optimiser), world, episodes, A2CMetrics(value)
+        state = state.replace(params=params, optimiser=optimiser)
+        return state, world, episodes, A2CMetrics(value)

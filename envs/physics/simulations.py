@@ -211,8 +211,9 @@ class Simulations:
         core = cores[:, -1]
         found = sensors[..., self._compiled.columns] > 0  # instance, substep, pair
         warned = self._warning[ids, :, 1]
-        sound = np.abs(core) < LIMIT
-        if sound.all() and not (found.any() or warned.any() or stopped.any()):
+        if (np.abs(core) < LIMIT).all() and not (
+            found.any() or warned.any() or stopped.any()
+        ):
             return core, None
         core = core.copy()
         contacts = np.zeros((ids.size, self._compiled.groups.shape[1]), bool)

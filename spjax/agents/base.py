@@ -106,8 +106,14 @@ class StepBased(Agent):
     def value(
         self, state: PyTree, observation: Float[Array, "*batch observation"]
     ) -> Float[Array, "*batch"]:
-        """Returns the critic's discounted return from these observations, where there is a critic."""
+        """Returns the critic's discounted return from these observations, in the task's rewards, where there is a critic."""
         raise ValueError(f"{type(self).__name__} has no critic")
+
+    def acquainted(
+        self, state: PyTree, observation: Float[Array, "row observation"]
+    ) -> PyTree:
+        """Returns the state that knows these observations beforehand; one that keeps no statistics of them stays."""
+        return state
 
 
 class Episodic(Agent):

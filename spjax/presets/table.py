@@ -49,6 +49,8 @@ _TABLES = {  # task -> module with `TABLE`
     "ball-in-a-cup": "spjax.presets.ball_in_a_cup",
     "gate-precision": "spjax.presets.gate",
     "gate-global": "spjax.presets.gate",
+    "reacher": "spjax.presets.reacher",
+    "reacher-step": "spjax.presets.reacher_step",
 }
 
 

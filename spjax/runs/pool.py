@@ -59,7 +59,8 @@ def _check_same_experiment(first: Run, other: Run) -> None:
 def _experiment(config: RunRecord) -> RunRecord:
     """Returns the configuration without what may differ between folders of one experiment."""
     nowhere: dict[str, Any] = dict.fromkeys(("device", "commit", "command", "created"))
-    return dataclasses.replace(config, seeds=(), lanes=(), versions={}, **nowhere)
+    completed = config.completed
+    return dataclasses.replace(completed, seeds=(), lanes=(), versions={}, **nowhere)
 
 
 def _joined_config(runs: Sequence[Run]) -> RunRecord:

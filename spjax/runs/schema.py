@@ -28,6 +28,15 @@ _SINCE: dict[str, Any] = {
     "rollouts_per_iteration": None,
     "goal": None,
 }
+# what folders of format 2 lack that were written before there was a choice, by part
+_ADDED: dict[tuple[str, str], dict[str, Any]] = {
+    ("agent", "ppo"): {
+        "normalize_observations": False,
+        "normalize_rewards": False,
+        "clip_value": None,
+    },
+    ("agent", "trpo"): {"normalize_observations": False, "normalize_rewards": False},
+}
 _INFINITE = {math.inf: "inf", -math.inf: "-inf"}
 _SPELLED = {word: number for number, word in _INFINITE.items()}
 
@@ -188,6 +197,16 @@ class RunRecord:
     def start(self) -> str | None:
         """Where the teacher's contexts start in the preset: "initial", "target", or None."""
         return self.preset.start if self.preset else None
+
+    @property
+    def completed(self) -> "RunRecord":
+        """The same with the settings that parts have got since, as the run had them; for comparisons."""
+        names = {"task": self.task, "agent": self.agent, "teacher": self.teacher}
+        settings = {
+            kind: {**_ADDED.get((kind, names[kind]), {}), **self.settings[kind]}
+            for kind in PARTS
+        }
+        return dataclasses.replace(self, settings=settings)
 
     def to_json(self) -> dict[str, Any]:
         """Returns what config.json holds, in format 2; strict JSON, infinite settings too."""

@@ -103,6 +103,8 @@ def _metrics(config: RunConfig, iteration: int) -> pa.Table:
         distances = [1 - k / config.num_iterations for k in shown]
         rows = {
             "iteration": shown * len(lanes),
+            "environment_steps": [config.steps_per_iteration * k for k in shown]
+            * len(lanes),
             "teacher.kl_to_target": distances * len(lanes),
         }
         return pa.table(lane_columns(lanes, len(shown)) | rows)

@@ -14,11 +14,14 @@ from benchmarks.paper.blocks import (
 )
 from benchmarks.paper.cells import Cell
 from benchmarks.paper.pictures.curricula import CURRICULA
+from benchmarks.paper.records import finished_runs
 
 MakeCell = Callable[..., Path]
 RANDOM = Cell("point-mass-2d", "ppo", CURRICULA[4])
 SPDL = Cell("point-mass-2d", "ppo", CURRICULA[0])
-PRINTED = Cell("point-mass-2d", "ppo", CURRICULA[0], "printed", {"schedule.zeta": 0.8})
+PRINTED = Cell(
+    "point-mass-2d", "ppo", CURRICULA[0], "printed", {"teacher.schedule.zeta": 0.8}
+)
 
 
 def test_a_cell_without_a_folder_is_to_be_trained_with_all_seeds(
@@ -97,6 +100,28 @@ def test_printed_hyperparameters_are_another_cell(
         "finished",
         "finished",
     ]
+
+
+def test_a_folder_from_before_a_setting_was_there_counts_and_its_seeds_are_pooled(
+    make_cell: MakeCell, tmp_path: Path
+) -> None:
+    old = make_cell(SPDL, [1.0])
+    make_cell(SPDL, [2.0], first_seed=2, suffix="_seeds-2-2")
+    file = old / "config.json"
+    config = json.loads(file.read_text())
+    added = ("normalize_observations", "normalize_rewards", "clip_value")
+    values = [config["config"]["agent"].pop(name) for name in added]
+    assert values == [False, False, None]
+
+    file.write_text(json.dumps(config))
+    blocks = blocks_of(SPDL, tmp_path, 2)
+    assert [block.state for block in blocks] == ["finished", "finished"]
+    assert finished_runs(blocks)[SPDL.name].config.seeds == (1, 2)
+
+    config["config"]["agent"]["normalize_rewards"] = True
+    file.write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=r"other settings \(agent\)"):
+        blocks_of(SPDL, tmp_path, 2)
 
 
 def test_a_folder_of_other_settings_is_refused_by_name(

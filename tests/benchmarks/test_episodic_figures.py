@@ -1,10 +1,12 @@
 """Cells, tables and pictures of the episodic learners, from made-up run folders; and the gate's rewards."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_ind
 
 from benchmarks.paper import (
     figure_gate,
@@ -19,7 +21,7 @@ from benchmarks.paper.pictures.episodic import (
     returns_over_steps,
     rollout_iterations,
 )
-from benchmarks.paper.records import Runs, finished_runs
+from benchmarks.paper.records import Runs, finished_runs, settings_of
 from benchmarks.paper.runner import Plan
 from spjax.analysis.curves import learning_curve
 from spjax.runs.read import load_run
@@ -180,11 +182,76 @@ def test_sprl_and_spdl_share_an_axis_of_environment_steps(
     crossing = f"{11 / 12 * end:.0f} ± {end / 12 / np.sqrt(2):.0f}"
     assert found["point-mass-2d", "SPRL"] == [
         "2",
+        f"{end:.0f}",
         "5.00 ± 0.71",
+        "",
         crossing,
         "1",
         f"{end:.0f}",
     ]
+
+
+def test_spdl_is_compared_with_sprl_with_the_presets_network_and_with_one_of_its_size() -> (
+    None
+):
+    cells = {cell.name: cell for cell in figure_sprl_point_mass.CELLS}
+    assert len(cells) == len(figure_sprl_point_mass.CELLS) == 2 * 5
+    for env in ("point-mass-3d", "point-mass-2d"):
+        for agent in ("trpo", "ppo"):
+            name = f"{env}_{agent}_self-paced_proportion"
+            usual, small = (
+                cells[cell].config((1,)) for cell in (name, f"{name}_hidden-21")
+            )
+            assert (usual.agent.hidden, usual.num_iterations) == ((64, 64), 400)
+            assert (small.agent.hidden, small.num_iterations) == ((21,), 800)
+            assert dataclasses.replace(small.agent, hidden=(64, 64)) == usual.agent
+            assert small.teacher == usual.teacher
+            settings = settings_of(cells[f"{name}_hidden-21"])
+            assert settings == {"agent.hidden": (21,)}
+
+
+@pytest.mark.parametrize(
+    ("spdl", "sentence"),
+    [
+        ([5.5, 4.6], "it ends above SPDL, PPO, 21 units on point-mass-2d."),
+        ([9.0, 8.0], "So chosen, SPRL leaves it that way."),
+    ],
+)
+def test_returns_are_tested_against_sprls_and_between_the_tasks_and_the_order_is_said(
+    spdl: list[float],
+    sentence: str,
+    make_cell: MakeCell,
+    runs_of: Callable[..., Runs],
+    tmp_path: Path,
+) -> None:
+    small = "_ppo_self-paced_proportion_hidden-21"
+    finals = {
+        "point-mass-2d_sprl_self-paced-joint": [6.0, 5.0],
+        f"point-mass-2d{small}": spdl,
+        f"point-mass-3d{small}": [8.0, 6.0],
+    }
+    for name, final in finals.items():
+        make_cell(BY_NAME[name], final)
+    text = figure_sprl_point_mass.report(runs_of(*finals), tmp_path / "results")
+    found = rows(text)
+
+    def p(*samples: list[float]) -> str:
+        return f"{ttest_ind(*samples, equal_var=False).pvalue:.3f}"
+
+    row = found["point-mass-2d", "SPDL, PPO, 21 units"]
+    assert row[1:4] == [
+        "800",
+        f"{np.mean(spdl):.2f} ± {np.std(spdl) / np.sqrt(2):.2f}",
+        p(spdl, [6.0, 5.0]),
+    ]
+    assert found["point-mass-3d", "SPDL, PPO, 21 units"][3] == ""  # without SPRL there
+    dimensions = found["SPDL, PPO, 21 units", "7.00 ± 0.71"]
+    assert dimensions[1] == p([8.0, 6.0], spdl)
+    assert sentence in text
+    records = read_records(tmp_path / "results" / "figure-sprl-point-mass.json")
+    assert [record["settings"] for record in records if record["agent"] == "ppo"] == [
+        {"agent.hidden": [21]}
+    ] * 4
 
 
 @pytest.mark.slow

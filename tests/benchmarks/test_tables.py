@@ -33,7 +33,7 @@ def runs_of(tmp_path: Path) -> Callable[..., Runs]:
 def printed(monkeypatch: pytest.MonkeyPatch) -> tuple[Cell, Cell]:
     """The released and the printed cell of a curriculum for which the paper is made to print another zeta."""
     monkeypatch.setitem(
-        PRINTED, ("point-mass-3d", "ppo", "self-paced"), {"schedule.zeta": 0.8}
+        PRINTED, ("point-mass-3d", "ppo", "self-paced"), {"teacher.schedule.zeta": 0.8}
     )
     released, other = cells_of("point-mass-3d", "ppo", SPDL)
     return released, other
@@ -94,9 +94,9 @@ def test_printed_hyperparameters_are_those_of_the_appendix() -> None:
     ]
     assert rows == [[0.1, 100, 1000], [0.05, 200, 0.2]]
     assert PRINTED["point-mass-2d", "ppo", "goal-gan"] == {
-        "noise": 0.1,
-        "num_rollouts": 200,
-        "success_fraction": 0.3,
+        "teacher.noise": 0.1,
+        "teacher.num_rollouts": 200,
+        "teacher.success_fraction": 0.3,
     }
 
 

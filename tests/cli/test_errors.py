@@ -17,6 +17,9 @@ BUILT_IN = (
     "ball-catching",
     "gate-precision",
     "gate-global",
+    "ball-in-a-cup",
+    "reacher",
+    "reacher-step",
     "policy-search",
 )
 NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"

@@ -87,7 +87,7 @@ def test_jit_equals_eager_and_vmap_equals_a_loop(env, key):
         jax.tree.leaves(mapped),
         strict=True,
     ):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
 IN_JAX = [

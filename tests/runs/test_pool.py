@@ -90,9 +90,8 @@ def test_other_experiments_are_not_pooled(make_run: MakeRun) -> None:
         load_run(make_run(seeds=(1,))),
         load_run(make_run(seeds=(2,), num_iterations=25, agent="sac")),
     ]
-    with pytest.raises(
-        ValueError, match="differ in agent, num_iterations, so they cannot be pooled"
-    ):
+    different = "differ in agent, num_iterations, settings, so they cannot be pooled"
+    with pytest.raises(ValueError, match=different):
         pool(runs)
 
 

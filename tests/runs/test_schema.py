@@ -16,7 +16,7 @@ from spjax import catalogue
 from spjax.runs.files import write_json, write_table
 from spjax.runs.folder import discard_after
 from spjax.runs.read import load_run, read_record
-from spjax.runs.schema import RunRecord
+from spjax.runs.schema import _ADDED, RunRecord
 from tests.made_run import REFERENCE, Scenario, record_of
 
 MakeRun = Callable[..., Path]
@@ -240,6 +240,20 @@ def test_a_kept_run_of_infinite_settings_has_them_again() -> None:
     settings = read_record(CELLS / "ball-catching_ppo_default").settings["agent"]
     assert settings["max_grad_norm"] == math.inf
     assert settings["hidden"] == (64, 64, 64)
+
+
+def test_what_older_folders_lack_is_compared_at_its_default() -> None:
+    for (kind, name), settings in _ADDED.items():
+        declared = catalogue.find(kind, name).cls.declared()
+        assert settings == {added: declared[added].default for added in settings}
+
+    record = record_of(Scenario())
+    before, after = record.settings["agent"], record.completed.settings["agent"]
+    assert after == {**_ADDED["agent", "ppo"], **before}
+    changed = {**record.settings, "agent": {**before, "normalize_rewards": True}}
+    other = dataclasses.replace(record, settings=changed)
+    assert other.completed.settings["agent"]["normalize_rewards"] is True
+    assert other.completed.settings["teacher"] == record.settings["teacher"]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

@@ -211,20 +211,20 @@ def context_densities(run: Run, iterations: Sequence[int]) -> Figure:
 def step_curves(panels: Mapping[str, Mapping[str, Run]]) -> Figure:
     """Returns the discounted return on the target tasks over the environment steps: a panel a task, a curve a run.
 
-    Curves are means over the seeds, bands two standard errors.
+    Curves are means over the seeds, bands two standard errors. A label looks the same in all panels.
 
     Args:
         panels: title of a panel -> label of a curve -> its run, nothing swept.
     """
+    labels = list(dict.fromkeys(label for runs in panels.values() for label in runs))
     figure = Figure(figsize=(10.0, 4.2), layout="constrained")
     row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     curves: dict[str, Line2D] = {}
     for axes, (title, runs) in zip(row, panels.items(), strict=True):
-        for index, (label, run) in enumerate(runs.items()):
+        for label, run in runs.items():
             places, returns = returns_over_steps(run)
-            series = Series(
-                run, run.groups()[0], label, *series_style(index, len(runs))
-            )
+            look = series_style(labels.index(label), len(labels))
+            series = Series(run, run.groups()[0], label, *look)
             curves.setdefault(
                 label,
                 draw_band(
@@ -239,7 +239,7 @@ def step_curves(panels: Mapping[str, Mapping[str, Run]]) -> Figure:
     drawn = [run for found in panels.values() for run in found.values()]
     caption = f"{SPREAD_LABELS['standard-error']}, {seeds_text(drawn)}"
     figure.suptitle(caption, x=0.01, ha="left", color=NEUTRAL, fontsize=10)
-    legend_below(figure, list(curves.values()))
+    legend_below(figure, [curves[label] for label in labels])
     return figure
 
 

@@ -40,7 +40,8 @@ def hold_position(
     """Returns the agent's state with a policy whose deterministic action is close to zero.
 
     Args:
-        agent: any learner with `deterministic_action` and a state with `params["policy"]`.
+        agent: any learner with `deterministic_action` and a state with `params["policy"]`; one that keeps statistics of its
+            observations begins them with all of these.
         agent_state: freshly initialised.
         env: the task.
         key: for episodes and minibatches.
@@ -48,12 +49,18 @@ def hold_position(
     """
     key_data, key_choice, key_epochs = jax.random.split(key, 3)
     rows = resting_observations(env, key_data, initial)
+    agent_state = agent.acquainted(agent_state, rows)
     chosen = shuffled(key_choice, rows.shape[0])[: int(FRACTION * rows.shape[0])]
     observations = rows[chosen]
     adam = optax.adam(LEARNING_RATE)
 
+    def cloned(policy: Params) -> PyTree:
+        params = {**agent_state.params, "policy": policy}
+        return dataclasses.replace(agent_state, params=params)
+
     def loss(policy: Params, observation: Array) -> Float[Array, ""]:
-        return (agent.deterministic_action(policy, env, observation) ** 2).mean()
+        action = agent.deterministic_action(cloned(policy), env, observation)
+        return (action**2).mean()
 
     def minibatch_step(
         carry: tuple[Params, PyTree], observation: Array
@@ -74,9 +81,7 @@ def hold_position(
     policy = agent_state.params["policy"]
     keys = jax.random.split(key_epochs, NUM_EPOCHS)
     (policy, _), _ = jax.lax.scan(epoch, (policy, adam.init(policy)), keys)
-    return dataclasses.replace(
-        agent_state, params={**agent_state.params, "policy": policy}
-    )
+    return cloned(policy)
 
 
 def resting_observations(

@@ -1,6 +1,11 @@
-"""What PPO and TRPO share: the two networks, the rollout with its log probabilities, advantages and value targets."""
+"""What PPO and TRPO share: the two networks, the rollout with its log probabilities, advantages and value targets.
+
+Observations and rewards may be normalised by running statistics (`spjax.agents.step_based.normalization`). Networks, batch and
+losses then live on the normalised scale; what goes in and comes out of an agent, `act` and `value`, on that of the task.
+"""
 
 import dataclasses
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +22,7 @@ from spjax.agents.step_based.networks import (
     gaussian_log_prob,
     gaussian_sample,
 )
+from spjax.agents.step_based.normalization import Normalizer, normalized_rollout
 from spjax.agents.step_based.rollout import Transitions, flat, rollout
 from spjax.envs.base import Env
 from spjax.episodes import Episodes
@@ -24,8 +30,19 @@ from spjax.settings import setting
 
 
 @struct.dataclass
+class OnPolicyState:
+    """What every on-policy learner knows; each adds its own."""
+
+    params: Params  # {"policy": ..., "value": ...}
+    normalizer: Normalizer  # without leaves where nothing is normalised
+
+
+State = TypeVar("State", bound=OnPolicyState)
+
+
+@struct.dataclass
 class Batch:
-    """The rows of one iteration that an update learns from."""
+    """The rows of one iteration that an update learns from; the values before it are target - advantage."""
 
     observation: Float[Array, "row observation"]
     action: Float[Array, "row action"]
@@ -36,7 +53,7 @@ class Batch:
 
 @struct.dataclass
 class OnPolicy(StepBased):
-    """Settings of every on-policy learner; its state has a field `params` with the parameters of both networks."""
+    """Settings of every on-policy learner; its state is an `OnPolicyState`."""
 
     num_envs: int = setting(16, static=True, least=1, help="parallel environment slots")
     num_steps: int = setting(
@@ -51,6 +68,12 @@ class OnPolicy(StepBased):
     )
     bootstrap_time_limit: bool = setting(
         True, static=True, help="value what a time limit cuts off; else it is an end"
+    )
+    normalize_observations: bool = setting(
+        False, static=True, help="by the mean and variance of all observations so far"
+    )
+    normalize_rewards: bool = setting(
+        False, static=True, help="by the variance of all discounted returns so far"
     )
     discount: float = setting(0.95, least=0, most=1, help="gamma")
     gae_lambda: float = setting(
@@ -75,21 +98,24 @@ class OnPolicy(StepBased):
 
     def act(
         self,
-        state: PyTree,
+        state: OnPolicyState,
         env: Env,
         key: Array,
         observation: Float[Array, "*batch observation"],
     ) -> Float[Array, "*batch action"]:
-        """Returns actions drawn from the policy, unclipped."""
-        return gaussian_sample(
-            key, *self.policy(state.params["policy"], env, observation)
-        )
+        """Returns actions drawn from the policy, unclipped; the statistics stay as they are."""
+        seen = state.normalizer.observation(observation)
+        return gaussian_sample(key, *self.policy(state.params["policy"], env, seen))
 
     def deterministic_action(
-        self, policy: Params, env: Env, observation: Float[Array, "*batch observation"]
+        self,
+        state: OnPolicyState,
+        env: Env,
+        observation: Float[Array, "*batch observation"],
     ) -> Float[Array, "*batch action"]:
-        """Returns the means of the policy with these parameters, unclipped."""
-        return self.policy(policy, env, observation)[0]
+        """Returns the means of the policy, unclipped."""
+        seen = state.normalizer.observation(observation)
+        return self.policy(state.params["policy"], env, seen)[0]
 
     @property
     def has_value(self) -> bool:
@@ -97,10 +123,31 @@ class OnPolicy(StepBased):
         return True
 
     def value(
-        self, state: PyTree, observation: Float[Array, "*batch observation"]
+        self, state: OnPolicyState, observation: Float[Array, "*batch observation"]
     ) -> Float[Array, "*batch"]:
-        """Returns the critic's discounted return from these observations."""
-        return self.critic(state.params["value"], observation)
+        """Returns the critic's discounted return from these observations, on the scale of the task's rewards.
+
+        Where rewards are normalised, that is the critic's number times the scale of the rewards as of now, see
+        `spjax.agents.step_based.normalization.Normalizer.value`.
+        """
+        seen = state.normalizer.observation(observation)
+        return state.normalizer.value(self.critic(state.params["value"], seen))
+
+    def acquainted(
+        self, state: State, observation: Float[Array, "row observation"]
+    ) -> State:
+        """Returns the state whose statistics have these observations in them, where there are any."""
+        normalizer = state.normalizer.seeing(observation)
+        return dataclasses.replace(state, normalizer=normalizer)
+
+    def init_normalizer(self, env: Env) -> Normalizer:
+        """Returns the statistics of what is normalised, before anything was seen."""
+        return Normalizer.empty(
+            env.observation_size,
+            self.num_envs,
+            observations=self.normalize_observations,
+            rewards=self.normalize_rewards,
+        )
 
     def init_params(self, key: Array, env: Env) -> dict[str, Params]:
         """Returns fresh networks, {"policy": ..., "value": ...}."""
@@ -124,26 +171,33 @@ class OnPolicy(StepBased):
         return output
 
     def collect(
-        self, params: dict[str, Params], world: Slots, key: Array
-    ) -> tuple[Slots, Batch, Episodes, Array]:
-        """Runs one iteration's environment steps; returns the world, the flat batch, episodes and non-finite ends."""
+        self, state: State, world: Slots, key: Array
+    ) -> tuple[State, Slots, Batch, Episodes, Array]:
+        """Runs one iteration's environment steps.
+
+        Returns:
+            the state with the statistics of what was seen, the world, the flat batch, the episodes as the task gives them, and
+            the number of non-finite ends.
+        """
+        policy = state.params["policy"]
 
         def act(act_key: Array, observation: Array) -> tuple[Array, Array]:
-            mean, log_std = self.policy(params["policy"], world.env, observation)
+            mean, log_std = self.policy(policy, world.env, observation)
             action = gaussian_sample(act_key, mean, log_std)
             return action, gaussian_log_prob(mean, log_std, action)
 
-        slots, transitions, episodes, num_failed = rollout(
-            world.env,
-            key,
-            world.slots,
-            act,
-            world.assign,
-            self.num_steps,
-            self.discount,
-        )
+        asked = (world.env, key, world.slots, act, world.assign, self.num_steps)
+        if self.normalize_observations or self.normalize_rewards:
+            slots, transitions, episodes, num_failed, normalizer = normalized_rollout(
+                *asked, self.discount, state.normalizer
+            )
+            state = dataclasses.replace(state, normalizer=normalizer)
+        else:
+            slots, transitions, episodes, num_failed = rollout(*asked, self.discount)
+
         world = dataclasses.replace(world, slots=slots)
-        return world, self.batch(params["value"], transitions), episodes, num_failed
+        batch = self.batch(state.params["value"], transitions)
+        return state, world, batch, episodes, num_failed
 
     def batch(self, params: Params, transitions: Transitions) -> Batch:
         """Returns the flat batch [T * B, ...] with advantages and value targets."""

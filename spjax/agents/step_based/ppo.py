@@ -1,9 +1,12 @@
 """Proximal policy optimisation (Schulman et al., 2017) as the published experiments ran it (Stable Baselines 2.9 `PPO2`).
 
-One optimiser for both networks, advantages normalised a minibatch, batches reshuffled each epoch, no value clipping. The
-published point-mass and ball-catching results use ``value_coefficient`` 1 and no gradient clipping, which the paper's
-appendix does not mention. Equation numbers are those of the article.
+One optimiser for both networks, advantages normalised a minibatch, batches reshuffled each epoch. The published point-mass and
+ball-catching results use ``value_coefficient`` 1 and no gradient clipping, which the paper's appendix does not mention, and no
+value clipping. The published reacher's learner has the library's defaults, which clip the value too, and `VecNormalize`. Equation
+numbers are those of the article.
 """
+
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +19,12 @@ from spjax.agents.base import Slots
 from spjax.agents.step_based.adam import EpsilonPlace, adam
 from spjax.agents.step_based.minibatches import minibatches, packed
 from spjax.agents.step_based.networks import Params, gaussian_log_prob
-from spjax.agents.step_based.on_policy import Batch, OnPolicy, gaussian_entropy
+from spjax.agents.step_based.on_policy import (
+    Batch,
+    OnPolicy,
+    OnPolicyState,
+    gaussian_entropy,
+)
 from spjax.catalogue import part
 from spjax.envs.base import Env
 from spjax.episodes import Episodes
@@ -35,6 +43,11 @@ class PPO(OnPolicy):
     learning_rate: float = setting(2.5e-4, least=0, help="of both networks")
     clip_range: float = setting(
         0.2, least=0, infinite=True, help="of the probability ratio around 1"
+    )
+    clip_value: float | None = setting(
+        None,
+        above=0,
+        help="of the value around the one before the iteration's updates; None for no clipping",
     )
     value_coefficient: float = setting(1.0, least=0, help="weight of the value loss")
     max_grad_norm: float = setting(
@@ -71,15 +84,19 @@ class PPO(OnPolicy):
         """Returns fresh networks and optimiser."""
         params = self.init_params(key, env)
         flat_params, _ = ravel_pytree(params)
-        return PPOState(params=params, optimiser=self._adam.init(flat_params))
+        return PPOState(
+            params=params,
+            normalizer=self.init_normalizer(env),
+            optimiser=self._adam.init(flat_params),
+        )
 
     def iterate(
         self, state: "PPOState", world: Slots, key: Array
     ) -> tuple["PPOState", Slots, Episodes, "PPOMetrics"]:
         """Runs one iteration: num_envs * num_steps environment steps, then all epochs of updates."""
         key_rollout, key_update = jax.random.split(key)
-        world, batch, episodes, num_failed = self.collect(
-            state.params, world, key_rollout
+        state, world, batch, episodes, num_failed = self.collect(
+            state, world, key_rollout
         )
         state, losses = self._update(state, world.env, key_update, batch)
         metrics = PPOMetrics(
@@ -95,7 +112,11 @@ class PPO(OnPolicy):
     def loss(
         self, params: Params, env: Env, batch: Batch
     ) -> tuple[Float[Array, ""], "Losses"]:
-        """Returns the loss of one minibatch: clipped surrogate + value_coefficient * MSE / 2 - entropy bonus."""
+        """Returns the loss of one minibatch: clipped surrogate + value_coefficient * MSE / 2 - entropy bonus.
+
+        With `clip_value`, the squared error of a row is that of its value or that of the value kept within this distance
+        of the one before the update, whichever is larger.
+        """
         # r_t of Eq. (6)
         mean, log_std = self.policy(params["policy"], env, batch.observation)
         log_ratio = gaussian_log_prob(mean, log_std, batch.action) - batch.log_prob
@@ -111,8 +132,14 @@ class PPO(OnPolicy):
         ).mean()  # Eq. (7)
 
         # L^VF, with the half that the article leaves to the coefficient
-        error = self.critic(params["value"], batch.observation) - batch.target
-        value_loss = 0.5 * (error**2).mean()
+        value = self.critic(params["value"], batch.observation)
+        squared_error = (value - batch.target) ** 2
+        if self.clip_value is not None:  # not in the article: `PPO2`
+            before = batch.target - batch.advantage
+            step = jnp.clip(value - before, -self.clip_value, self.clip_value)
+            clipped_error = (before + step - batch.target) ** 2
+            squared_error = jnp.maximum(squared_error, clipped_error)
+        value_loss = 0.5 * squared_error.mean()
 
         total = policy_loss + self.value_coefficient * value_loss
         total -= self.entropy_coefficient * gaussian_entropy(
@@ -163,7 +190,8 @@ class PPO(OnPolicy):
         (params, optimiser), losses = jax.lax.scan(
             epoch, (params, state.optimiser), keys
         )
-        return PPOState(params=unravel(params), optimiser=optimiser), losses
+        state = dataclasses.replace(state, params=unravel(params), optimiser=optimiser)
+        return state, losses
 
     @property
     def _adam(self) -> optax.GradientTransformation:
@@ -171,10 +199,9 @@ class PPO(OnPolicy):
 
 
 @struct.dataclass
-class PPOState:
-    """Networks and optimiser moments."""
+class PPOState(OnPolicyState):
+    """Networks, statistics and optimiser moments."""
 
-    params: Params  # {"policy": ..., "value": ...}
     optimiser: PyTree  # Adam's moments of all parameters as one vector
 
 

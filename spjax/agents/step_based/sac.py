@@ -165,10 +165,14 @@ class SAC(StepBased):
         return _to_box(env, self._draw(state.params["policy"], env, key, observation))
 
     def deterministic_action(
-        self, policy: Params, env: Env, observation: Float[Array, "*batch observation"]
+        self,
+        state: "SACState",
+        env: Env,
+        observation: Float[Array, "*batch observation"],
     ) -> Float[Array, "*batch action"]:
-        """Returns the squashed means of the policy with these parameters, inside the env's box."""
-        return _to_box(env, jnp.tanh(self._policy(policy, env, observation)[0]))
+        """Returns the squashed means of the policy, inside the env's box."""
+        mean, _ = self._policy(state.params["policy"], env, observation)
+        return _to_box(env, jnp.tanh(mean))
 
     @property
     def has_value(self) -> bool:

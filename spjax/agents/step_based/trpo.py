@@ -6,6 +6,7 @@ and takes no step where none does. The critic is fitted apart, by three epochs o
 appendices are those of the article.
 """
 
+import dataclasses
 from collections.abc import Callable
 
 import jax
@@ -20,7 +21,12 @@ from spjax.agents.base import Slots
 from spjax.agents.step_based.adam import adam
 from spjax.agents.step_based.minibatches import minibatches, packed
 from spjax.agents.step_based.networks import Params, gaussian_log_prob
-from spjax.agents.step_based.on_policy import Batch, OnPolicy, gaussian_entropy
+from spjax.agents.step_based.on_policy import (
+    Batch,
+    OnPolicy,
+    OnPolicyState,
+    gaussian_entropy,
+)
 from spjax.catalogue import part
 from spjax.envs.base import Env
 from spjax.episodes import Episodes
@@ -84,7 +90,9 @@ class TRPO(OnPolicy):
         """Returns fresh networks and the critic's optimiser."""
         params = self.init_params(key, env)
         return TRPOState(
-            params=params, optimiser=_ADAM.init(ravel_pytree(params["value"])[0])
+            params=params,
+            normalizer=self.init_normalizer(env),
+            optimiser=_ADAM.init(ravel_pytree(params["value"])[0]),
         )
 
     def iterate(
@@ -92,8 +100,8 @@ class TRPO(OnPolicy):
     ) -> tuple["TRPOState", Slots, Episodes, "TRPOMetrics"]:
         """Runs one iteration: num_envs * num_steps environment steps, one policy step, then the critic's epochs."""
         key_rollout, key_value = jax.random.split(key)
-        world, batch, episodes, num_failed = self.collect(
-            state.params, world, key_rollout
+        state, world, batch, episodes, num_failed = self.collect(
+            state, world, key_rollout
         )
         policy, step = self.step_policy(state.params["policy"], world.env, batch)
         value, optimiser, value_loss = self._fit_critic(state, key_value, batch)
@@ -106,12 +114,9 @@ class TRPO(OnPolicy):
             policy_std=jnp.exp(policy["params"]["log_std"]).mean(),
             num_failed=num_failed,
         )
-        return (
-            TRPOState(params={"policy": policy, "value": value}, optimiser=optimiser),
-            world,
-            episodes,
-            metrics,
-        )
+        params = {"policy": policy, "value": value}
+        state = dataclasses.replace(state, params=params, optimiser=optimiser)
+        return state, world, episodes, metrics
 
     def step_policy(
         self, params: Params, env: Env, batch: Batch
@@ -255,10 +260,9 @@ class TRPO(OnPolicy):
 
 
 @struct.dataclass
-class TRPOState:
-    """Networks, and the moments of the critic's optimiser."""
+class TRPOState(OnPolicyState):
+    """Networks, statistics, and the moments of the critic's optimiser."""
 
-    params: Params  # {"policy": ..., "value": ...}
     optimiser: PyTree
 
 

@@ -32,7 +32,11 @@ ENV = WideBox()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("agent", [PPO(), TRPO(), SAC()], ids=["ppo", "trpo", "sac"])
+@pytest.mark.parametrize(
+    "agent",
+    [PPO(), TRPO(), SAC(), PPO(normalize_observations=True)],
+    ids=["ppo", "trpo", "sac", "ppo, normalised"],
+)
 def test_the_deterministic_action_becomes_zero_where_episodes_start_and_other_networks_stay(
     agent, key
 ):
@@ -44,9 +48,7 @@ def test_the_deterministic_action_becomes_zero_where_episodes_start_and_other_ne
 
     def size(state):
         return float(
-            jnp.abs(
-                agent.deterministic_action(state.params["policy"], ENV, observations)
-            ).mean()
+            jnp.abs(agent.deterministic_action(state, ENV, observations)).mean()
         )
 
     assert size(after) < 0.05 * 10
@@ -114,9 +116,7 @@ def test_cloning_sees_the_contexts_of_the_given_distribution(key):
         after = hold_position(agent, before, ENV, jax.random.clone(key), initial)
         observation = jnp.array([[context, 0.0]])
         return float(
-            jnp.abs(
-                agent.deterministic_action(after.params["policy"], ENV, observation)
-            ).mean()
+            jnp.abs(agent.deterministic_action(after, ENV, observation)).mean()
         )
 
     left, right = (Gaussian.from_std((mean,), (0.01,)) for mean in (-0.9, 0.9))

@@ -92,6 +92,51 @@ def test_the_loss_is_the_clipped_surrogate_with_value_error_and_entropy_bonus(ke
     assert float(total) == pytest.approx(expected, rel=1e-4)
 
 
+def test_a_clipped_value_errs_by_itself_or_by_the_value_near_the_one_before(key):
+    """Rows on both sides of the clip, of which one is nearer to its target than the clipped value, and one further."""
+    agent = SMALL.replace(clip_value=0.2, value_coefficient=0.7)
+    params = agent.init(jax.random.fold_in(key, 0), ENV).params
+    batch = minibatch(agent, params, jax.random.fold_in(key, 1))
+    value = np.asarray(agent.critic(params["value"], batch.observation), float)
+    before = value + np.resize([0.1, -0.1, 1.0, 1.0, -1.0, -1.0], 64)
+    target = before + np.resize([0.5, -0.3, -2.0, 2.0, 0.3, -0.3], 64)
+    batch = batch.replace(
+        target=jnp.asarray(target, jnp.float32),
+        advantage=jnp.asarray(target - before, jnp.float32),
+    )
+    total, losses = agent.loss(params, ENV, batch)
+    without, plain = agent.replace(clip_value=None).loss(params, ENV, batch)
+
+    near = np.clip(value, before - 0.2, before + 0.2)
+    errors = np.maximum((value - target) ** 2, (near - target) ** 2)
+    assert ((near - target) ** 2 > (value - target) ** 2 + 0.1).any()  # clipping shows
+    assert ((value - target) ** 2 > (near - target) ** 2 + 0.1).any()
+    assert float(losses.value) == pytest.approx(0.5 * errors.mean(), rel=1e-4)
+    assert float(plain.value) == pytest.approx(
+        0.5 * ((value - target) ** 2).mean(), rel=1e-4
+    )
+    difference = 0.7 * float(losses.value - plain.value)
+    assert float(total - without) == pytest.approx(difference, rel=1e-3)
+
+
+def test_a_clipped_value_that_is_nearer_to_its_target_than_the_clip_has_no_gradient(
+    key,
+):
+    agent = SMALL.replace(clip_value=0.2)
+    params = agent.init(jax.random.fold_in(key, 0), ENV).params
+    batch = minibatch(agent, params, jax.random.fold_in(key, 1))
+    value = agent.critic(params["value"], batch.observation)
+    # it has gone from 1 below to where it is, towards a target above; the clip stops at 0.8 below
+    batch = batch.replace(target=value + 0.5, advantage=jnp.full(64, 1.5))
+
+    def gradient(agent):
+        loss = lambda params: agent.loss(params, ENV, batch)[0]  # noqa: E731
+        return ravel_pytree(jax.grad(loss)(params)["value"])[0]
+
+    np.testing.assert_array_equal(gradient(agent), 0.0)
+    assert jnp.abs(gradient(agent.replace(clip_value=None))).max() > 0.01
+
+
 @pytest.mark.slow
 def test_the_gradient_is_clipped_by_one_norm_of_all_parameters_of_both_networks(key):
     """One minibatch of one epoch: Adam's first moment is a tenth of the gradient that it was given."""
@@ -148,9 +193,7 @@ def test_metrics_are_those_of_the_rollout_s_own_update_and_of_its_last_epoch(key
     )
 
     key_rollout, key_update = jax.random.split(key_iteration)
-    _, batch, same, _ = agent.collect(
-        state.params, Slots(ENV, slots, uniform), key_rollout
-    )
+    _, _, batch, same, _ = agent.collect(state, Slots(ENV, slots, uniform), key_rollout)
     expected, losses = agent._update(state, ENV, key_update, batch)
     jax.tree.map(np.testing.assert_array_equal, (after, episodes), (expected, same))
     first, last = (float(losses.approximate_kl[epoch].mean()) for epoch in (0, -1))
