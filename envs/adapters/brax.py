@@ -104,7 +104,7 @@ class BraxTask(BraxEnv):
             obs=after.observation,
             reward=jnp.where(sound, after.reward, 0.0),
             done=done.astype(dtype),
-            metrics={"success": success.astype(dtype)},
+            metrics={**state.metrics, "success": success.astype(dtype)},
             info={**state.info, "key": key},
         )
 
