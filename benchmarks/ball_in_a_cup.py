@@ -100,7 +100,6 @@ Play = Callable[[Float[Array, "movement 15"], Float[Array, "movement 1"]], Ends]
 def player(task: BallInACup) -> Play:
     """Returns a function that plays any number of movements, some at a time."""
 
-    @jax.jit
     def block(theta: Array, context: Array) -> Ends:
         return jax.vmap(lambda *one: _ends(task, *one))(theta, context)
 
@@ -149,7 +148,7 @@ def _replayed(run: Run, rollouts: int) -> Iterator[Record]:
         ends = jax.tree.map(lambda rows: rows.reshape(-1, rollouts), play(*flat))
         settings = {
             "string": string,
-            "trained with": run.config.settings.get("task.string", "tendon"),
+            "trained with": run.config.settings["task"]["string"],
             "rollouts": rollouts,
         }
         names = {"agent": run.config.agent, "teacher": run.config.teacher}

@@ -50,7 +50,7 @@ class BallInACup(EpisodicTask):
     string: scene.String = setting(
         "tendon",
         static=True,
-        help="published: chain, of 29 links; tendon is ten times faster, but passes through the cup's wall",
+        help="published: chain, of 29 links; tendon is much faster, but passes through the cup's wall",
     )
     catch: Literal["distance", "inside"] = setting(
         "distance",

@@ -3,8 +3,8 @@
 Source: Klink et al. (2021), appendix "Experimental Details", and the model files behind it. In the frame of the cup its axis is
 +y through x = 0 and z = 0.1165 + 0.0385 (s - 1), with the scale s; wall and base plate are scaled across the axis alone, stem and
 flange not at all. The published wall is twelve convex meshes; here they are boxes. The published string is a chain of 29 links of
-two hinges each ("chain"); "tendon" is one massless tendon with a limit on its length, which costs a tenth and
-passes through the wall of the cup. They are not equal: wide cups are easier with the tendon.
+two hinges each ("chain"); "tendon" is one massless tendon with a limit on its length, which is many times as fast and
+passes through the wall of the cup, so the two are not equal.
 """
 
 import copy

@@ -27,7 +27,6 @@ from spjax.envs import physics
 from spjax.envs import reacher_scene as scene
 from spjax.envs.base import Env, EnvState, Task
 from spjax.envs.episodic import EpisodicTask, whole_rollout
-from spjax.envs.physics import kinematics
 from spjax.envs.vectors import norm
 from spjax.episodes import Outcome
 from spjax.settings import setting
@@ -78,8 +77,8 @@ class Reaching(Task):
 
     @property
     def compiler_options(self) -> dict[str, bool]:
-        """Those for the chain of bodies from the torso to the gripper."""
-        return kinematics.compiler_options()
+        """Those of the physics engine."""
+        return self._physics.compiler_options
 
     def trace(self, state: EnvState) -> Float[Array, "2"]:
         """Returns x and y of the grip in metres."""
@@ -124,7 +123,7 @@ class Reaching(Task):
             action: displacement of the gripper in the plane, clipped to [-1, 1].
         """
         position, quaternion = scene.drawn_along(pose, jnp.clip(action, -1.0, 1.0))
-        ended = state.contacts.any() | state.failed
+        ended = state.ended
         target = tuple(
             jnp.where(ended, old, new[None])
             for old, new in zip(state.fields[2:], (position, quaternion), strict=True)
@@ -194,7 +193,7 @@ class Reacher(Reaching, EpisodicTask):
             movement: _Movement, action: Float[Array, "2"]
         ) -> tuple[_Movement, physics.PhysicsState]:
             before, reached = movement.physics, movement.reached
-            ended = before.contacts.any() | before.failed | reached
+            ended = before.ended | reached
 
             # the engine leaves alone what has ended, and a contact is its sign of that
             paused = dataclasses.replace(before, contacts=before.contacts | reached)

@@ -163,7 +163,7 @@ def mjcf() -> str:
   <option timestep="{TIMESTEP}" gravity="0 0 -9.81" integrator="Euler" solver="Newton" cone="pyramidal"/>
   <worldbody>
     <light pos="1.3 0.3 3"/>
-    <camera name="front" pos="1.5 -0.8 2.2" xyaxes="1 0.12 0 -0.09 0.75 0.66" fovy="35"/>
+    <camera name="front" pos="2.7 0.17 2.3" xyaxes="0.39 0.92 0 -0.71 0.3 0.64" fovy="35"/>
     <geom name="floor" type="plane" size="2 2 1" contype="0" conaffinity="0"/>
     {_surroundings()}
     <body name="torso_lift_link" pos="{numbers(TORSO_POSITION)}">{inner}</body>

@@ -82,7 +82,11 @@ def test_every_setting_that_the_readme_names_is_a_flag():
     assert len(named) > 5
     parts = [
         catalogue.make(kind, name)
-        for kind, name in (("task", "point-mass-3d"), ("task", "ball-catching"))
+        for kind, name in (
+            ("task", "point-mass-3d"),
+            ("task", "ball-catching"),
+            ("task", "ball-in-a-cup"),
+        )
     ]
     parts += [PPO(), SelfPaced().bound_to(parts[0]), SelfPaced(schedule=Bound())]
     known = {

@@ -27,6 +27,7 @@ from benchmarks.paper import (
     figure_reacher,
     figure_reacher_policies,
     figure_regularizer,
+    figure_slots,
     figure_sprl_point_mass,
     figure_trade_off,
     table_1,
@@ -63,6 +64,7 @@ _MODULES = (
     figure_sprl_point_mass,
     figure_regularizer,
     figure_gate_reward_landscape,
+    figure_slots,
 )
 EXPERIMENTS = {module.NAME: module for module in _MODULES}
 ENVS = tuple(dict.fromkeys(cell.env for module in _MODULES for cell in module.CELLS))
@@ -78,6 +80,7 @@ EXAMPLES = """examples:
   python -m benchmarks.paper table-1 --only point-mass-2d_ppo_random  one cell
   python -m benchmarks.paper figure-ball-catching --agents ppo        ball catching with PPO
   python -m benchmarks.paper figure-gate figure-gate-success          the episodic learners on the gate, 40 seeds
+  python -m benchmarks.paper figure-slots                             ball catching with fewer slots, 5 seeds
   python -m benchmarks.paper figure-regularizer                       a picture that needs no training
   python -m benchmarks.paper table-2 --results mine --runs runs/mine  all of it anew, beside what is recorded
   python -m benchmarks.paper table-1 table-2 --report-only            how far everything is, and the tables of what is there
@@ -122,7 +125,7 @@ def parser() -> argparse.ArgumentParser:
         "--seeds",
         type=_positive,
         metavar="N",
-        help="train seeds 1..N of every cell; what exists counts (20; of the gate 40)",
+        help="train seeds 1..N of every cell; what exists counts (20; of the gate 40, of figure-slots 5)",
     )
     made.add_argument(
         "--envs",

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -10,10 +11,12 @@ from benchmarks.paper.pictures.curricula import Curriculum
 from benchmarks.paper.pictures.episodic import (
     METHODS,
     EpisodicMethod,
+    quantile_curves,
     rollout_iterations,
 )
 from benchmarks.paper.records import Runs, final_return, final_success_rate
 from spjax.analysis import statistics
+from spjax.analysis.style import save
 from spjax.analysis.tables import finite_values
 from spjax.runs.read import Run
 from spjax.runs.results import Record
@@ -30,6 +33,14 @@ NUM_SEEDS = {  # published: 40 but for ball-in-a-cup
     "reacher": 20,
     "ball-in-a-cup": 20,
 }
+COLUMNS = (  # of `table_rows`
+    "method",
+    "runs",
+    "reward",
+    "successes [%]",
+    "iterations to 95 %",
+    "took [s]",
+)
 SHARE = 0.95  # of SPRL's median reward at the end
 
 
@@ -81,6 +92,25 @@ def table_rows(found: Mapping[EpisodicMethod, Run], digits: int) -> list[list[st
     threshold = SHARE * float(np.median(_ends(final_return(best)))) if best else None
     return [
         [method.label, *_cells(run, threshold, digits)] for method, run in found.items()
+    ]
+
+
+def draw_curves(
+    shown: Mapping[str, Mapping[EpisodicMethod, Run]], task: str, folder: Path
+) -> list[tuple[str, Path]]:
+    """Draws rewards and successes and returns captions and files.
+
+    Args:
+        shown: title of a panel -> the run of each method.
+        task: what readers call it.
+        folder: for the pictures.
+    """
+    rewards = quantile_curves(shown, "discounted_return")
+    successes = quantile_curves(shown, "success_rate")
+    learners = f"of the episodic learners on {task}"
+    return [
+        (f"Rewards {learners}", save(rewards, folder / "rewards.png")),
+        (f"Successes {learners}", save(successes, folder / "success.png")),
     ]
 
 

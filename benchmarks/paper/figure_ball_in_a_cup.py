@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.paper.episodic import (
+    COLUMNS,
     best_half,
     cell_of,
     cells_of,
+    draw_curves,
     finished,
     table_rows,
 )
@@ -14,7 +16,6 @@ from benchmarks.paper.pictures.episodic import (
     METHODS,
     EpisodicMethod,
     context_densities,
-    quantile_curves,
 )
 from benchmarks.paper.records import Runs, records_of, write_report
 from spjax.analysis.style import save
@@ -28,15 +29,7 @@ NAME = "figure-ball-in-a-cup"
 ENV = "ball-in-a-cup"
 CELLS = cells_of(ENV)
 SNAPSHOTS = (5, 30, 80, 120)  # as published
-HEADER = (
-    "runs that count",
-    "method",
-    "runs",
-    "reward",
-    "successes [%]",
-    "iterations to 95 %",
-    "took [s]",
-)
+HEADER = ("runs that count", *COLUMNS)
 NOTES = """
 The string is a tendon. Medians over the runs, in brackets the 10 % and 90 % quantiles: reward and successes of 32 rollouts with
 cups of the target scale at the end of the training (CMA-ES: at the mean of the target, where it learns), and the iterations until
@@ -79,16 +72,7 @@ def _draw(
         return []
     folder = results / "pictures" / NAME
     shown = {"best half of the runs, as published": halves, "all runs": found}
-    drawn = [
-        (
-            "Successes of the episodic learners on ball-in-a-cup",
-            save(quantile_curves(shown, "success_rate"), folder / "success.png"),
-        ),
-        (
-            "Rewards of the episodic learners on ball-in-a-cup",
-            save(quantile_curves(shown, "discounted_return"), folder / "rewards.png"),
-        ),
-    ]
+    drawn = draw_curves(shown, "ball-in-a-cup", folder)
     if METHODS[0] in found:
         figure = context_densities(found[METHODS[0]], SNAPSHOTS)
         caption = "SPRL's distribution of cup scales after several iterations"

@@ -2,7 +2,14 @@
 
 from pathlib import Path
 
-from benchmarks.paper.episodic import TITLES, cells_of, finished, panels, table_rows
+from benchmarks.paper.episodic import (
+    COLUMNS,
+    TITLES,
+    cells_of,
+    finished,
+    panels,
+    table_rows,
+)
 from benchmarks.paper.pictures.episodic import (
     METHODS,
     context_ellipses,
@@ -21,15 +28,7 @@ SNAPSHOTS = {
     "gate-precision": (20, 80, 130, 210, 320),
     "gate-global": (50, 150, 250, 400),
 }  # as published
-HEADER = (
-    "setting",
-    "method",
-    "runs",
-    "reward",
-    "successes [%]",
-    "iterations to 95 %",
-    "took [s]",
-)
+HEADER = ("setting", *COLUMNS)
 NOTES = """
 Medians over the runs, in brackets the 10 % and 90 % quantiles: reward and successes of 100 rollouts in target contexts at the
 end of the training (CMA-ES: at the mean of the target, where it learns), and the iterations until 95 % of SPRL's median reward

@@ -7,13 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.paper.cells import Cell
-from benchmarks.paper.episodic import cells_of, finished, quantiles_text, table_rows
+from benchmarks.paper.episodic import (
+    COLUMNS,
+    cells_of,
+    draw_curves,
+    finished,
+    quantiles_text,
+    table_rows,
+)
 from benchmarks.paper.pictures.curricula import Curriculum
 from benchmarks.paper.pictures.episodic import (
     METHODS,
     EpisodicMethod,
     context_ellipses,
-    quantile_curves,
 )
 from benchmarks.paper.records import (
     Runs,
@@ -44,14 +50,6 @@ PPO_CELLS = {
 }
 CELLS = [*cells_of(ENV), *PPO_CELLS.values()]
 SNAPSHOTS = (10, 50, 110, 180, 300)  # as published
-HEADER = (
-    "method",
-    "runs",
-    "reward",
-    "successes [%]",
-    "iterations to 95 %",
-    "took [s]",
-)
 NOTES = """
 Medians over the runs, in brackets the 10 % and 90 % quantiles: reward and successes of 50 rollouts in target contexts at the end
 of the training (CMA-ES: at the mean of the target, where it learns), and the iterations until 95 % of SPRL's median reward at the
@@ -75,7 +73,7 @@ def report(runs: Runs, results: Path) -> str:
         f"![{caption}]({file.relative_to(results).as_posix()})"
         for caption, file in _draw(found, results)
     ]
-    text = "\n\n".join([markdown(HEADER, 1, rows) + NOTES.rstrip(), *pictures, ""])
+    text = "\n\n".join([markdown(COLUMNS, 1, rows) + NOTES.rstrip(), *pictures, ""])
     return write_report(results, NAME, records_of(NAME, CELLS, runs), text)
 
 
@@ -96,17 +94,8 @@ def _draw(found: Mapping[EpisodicMethod, Run], results: Path) -> list[tuple[str,
     """Returns the captions and files of the pictures."""
     if not found:
         return []
-    folder, shown = results / "pictures" / NAME, {"reacher": found}
-    drawn = [
-        (
-            "Reward of the episodic learners on the reacher",
-            save(quantile_curves(shown, "discounted_return"), folder / "rewards.png"),
-        ),
-        (
-            "Successes of the episodic learners on the reacher",
-            save(quantile_curves(shown, "success_rate"), folder / "success.png"),
-        ),
-    ]
+    folder = results / "pictures" / NAME
+    drawn = draw_curves({"reacher": found}, "the reacher", folder)
     if METHODS[0] in found:
         moving = {"reacher": (found[METHODS[0]], SNAPSHOTS)}
         caption = "SPRL's context distribution, two standard deviations, after several iterations"

@@ -5,8 +5,8 @@ same torques computed by NumPy before every control step, until the same ends. W
 ``benchmarks/results/ball-in-a-cup-speed.json``.
 """
 
-import functools
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -15,9 +15,7 @@ import mujoco.batch
 import numpy as np
 import tyro
 
-from benchmarks import command_line
-from benchmarks.speed.physics import Run, by_turns
-from spjax.analysis.records import measured_here
+from benchmarks.speed.physics import Run, by_turns, rollouts_record
 from spjax.envs import ball_in_a_cup_scene as scene
 from spjax.envs.ball_in_a_cup import BallInACup, set_points
 from spjax.envs.physics import compile_scene
@@ -28,45 +26,50 @@ RESULTS = Path(__file__).parents[1] / "results" / "ball-in-a-cup-speed.json"
 
 def main(
     sizes: tuple[int, ...] = (16, 160),
-    string: scene.String = "tendon",
+    strings: tuple[scene.String, ...] = ("tendon", "chain"),
     results: Path = RESULTS,
 ) -> None:
-    """Measures all sizes.
+    """Measures both strings.
 
     Args:
-        sizes: rollouts at a time.
-        string: of the ball.
+        sizes: rollouts at a time; the chain of links, which is slow, has the first alone.
+        strings: of the ball.
         results: file to write.
     """
-    task = BallInACup(string=string, engine="native")
     records: list[Record] = []
-    for size in sizes:
-        key_theta, key_contexts, key = jax.random.split(jax.random.key(0), 3)
-        std = jnp.asarray(task.parameter_std)[None]
-        theta = std * jax.random.normal(key_theta, (size, std.size))
-        contexts = task.initial.sample_many(key_contexts, task.context_space, size)
-        inputs = jax.random.split(key, size), theta, contexts
-
-        begin = time.perf_counter()
-        program = jax.jit(
-            jax.vmap(task.rollout), compiler_options=task.compiler_options
-        )
-        compiled = program.lower(*inputs).compile()
-        seconds_to_compile = time.perf_counter() - begin
-        lengths = np.asarray(compiled(*inputs).length)
-
-        runs = {
-            "C batch": _bare(task, np.asarray(theta), np.asarray(contexts), lengths),
-            "native": functools.partial(_run, compiled, inputs),
-        }
-        for name, seconds in by_turns(runs).items():
-            compiling = seconds_to_compile if name == "native" else None
-            records.append(_record(name, string, size, seconds, compiling))
+    for string in strings:
+        for size in sizes if string == "tendon" else sizes[:1]:
+            records += _measured(string, size)
     write_records(results, records)
 
 
-def _run(compiled: jax.stages.Compiled, inputs: tuple[jax.Array, ...]) -> None:
-    jax.block_until_ready(compiled(*inputs))
+def _measured(string: scene.String, size: int) -> Iterator[Record]:
+    task = BallInACup(string=string, engine="native")
+    key_theta, key_contexts, key = jax.random.split(jax.random.key(0), 3)
+    std = jnp.asarray(task.parameter_std)[None]
+    theta = std * jax.random.normal(key_theta, (size, std.size))
+    contexts = task.initial.sample_many(key_contexts, task.context_space, size)
+    inputs = jax.random.split(key, size), theta, contexts
+
+    begin = time.perf_counter()
+    program = jax.jit(jax.vmap(task.rollout), compiler_options=task.compiler_options)
+    compiled = program.lower(*inputs).compile()
+    compile_seconds = time.perf_counter() - begin
+    lengths = np.asarray(compiled(*inputs).length)
+
+    runs: dict[str, Run] = {
+        "C batch": _bare(task, np.asarray(theta), np.asarray(contexts), lengths),
+        "native": lambda: jax.block_until_ready(compiled(*inputs)),
+    }
+    for name, seconds in by_turns(runs).items():
+        yield rollouts_record(
+            "ball-in-a-cup",
+            {"engine": name, "string": string, "instances": size},
+            size,
+            seconds,
+            compile_seconds if name == "native" else None,
+            "benchmarks.speed.ball_in_a_cup",
+        )
 
 
 def _bare(
@@ -103,29 +106,6 @@ def _bare(
             batch.step(ids, nstep=compiled.scene.substeps)
 
     return run
-
-
-def _record(
-    name: str,
-    string: str,
-    size: int,
-    seconds: list[float],
-    compile_seconds: float | None,
-) -> Record:
-    rates = [size / value for value in seconds]
-    print(f"{name:8} {size:5} rollouts: {np.median(rates):6.1f} rollouts/s", flush=True)
-    return measured_here(
-        experiment="ball-in-a-cup-speed",
-        env="ball-in-a-cup",
-        agent="none",
-        teacher="none",
-        metric="rollouts per second",
-        settings={"engine": name, "string": string, "instances": size},
-        seeds=list(range(len(rates))),
-        values=rates,
-        compile_seconds=compile_seconds,
-        command=command_line("benchmarks.speed.ball_in_a_cup"),
-    )
 
 
 if __name__ == "__main__":

@@ -102,6 +102,41 @@ def by_turns(runs: Mapping[str, Run]) -> dict[str, list[float]]:
     return seconds
 
 
+def rollouts_record(
+    env: str,
+    settings: Mapping[str, str | int],
+    rollouts: int,
+    seconds: list[float],
+    compile_seconds: float | None,
+    command: str,
+) -> Record:
+    """Prints and returns how many rollouts a second there were.
+
+    Args:
+        env: the task.
+        settings: what was measured; the first says how.
+        rollouts: of one repetition.
+        seconds: of each repetition.
+        compile_seconds: None where nothing was compiled.
+        command: the module that measures.
+    """
+    rates = [rollouts / value for value in seconds]
+    what = " ".join(map(str, settings.values()))
+    print(f"{env}, {what}: {np.median(rates):.1f} rollouts/s", flush=True)
+    return measured_here(
+        experiment=f"{env}-speed",
+        env=env,
+        agent="none",
+        teacher="none",
+        metric="rollouts per second",
+        settings=dict(settings),
+        seeds=list(range(len(rates))),
+        values=rates,
+        compile_seconds=compile_seconds,
+        command=command_line(command),
+    )
+
+
 def _record(
     engine: str,
     size: int,

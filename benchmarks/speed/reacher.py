@@ -1,8 +1,8 @@
 """Rollouts a second of the reacher on CPU: ``python -m benchmarks.speed.reacher``.
 
-Rollouts of the initial policy in initial contexts, in two ways: the compiled task, and C MuJoCo's batch API alone on
-all cores, which replays the very same movements, whose targets it is given, until the very same ends. Writes
-``benchmarks/results/reacher-speed.json``.
+Rollouts of the initial policy in initial contexts, in two ways: the compiled task, 50 rollouts in each of some lanes as in a
+training of so many seeds, and C MuJoCo's batch API alone on all cores, which replays all of the very same movements, whose
+targets it is given, until the very same ends. Writes ``benchmarks/results/reacher-speed.json``.
 """
 
 import time
@@ -12,56 +12,75 @@ import jax
 import mujoco.batch
 import numpy as np
 import tyro
+from jaxtyping import Array
 
-from benchmarks import command_line
-from benchmarks.speed.physics import Run, by_turns
-from spjax.analysis.records import measured_here
+from benchmarks.speed.physics import Run, by_turns, rollouts_record
 from spjax.envs.base import EnvState
 from spjax.envs.physics import make
 from spjax.envs.reacher import Reacher
 from spjax.envs.reacher_scene import NUM_HINGES, SCENE, start
+from spjax.episodes import Outcome
 from spjax.runs.results import Record, write_records
+from spjax.training.lanes import Calls
 
 RESULTS = Path(__file__).parents[1] / "results" / "reacher-speed.json"
+ROLLOUTS = 50  # of a lane, as in an iteration of the published experiments
 
 
-def main(sizes: tuple[int, ...] = (50, 400), results: Path = RESULTS) -> None:
-    """Measures all sizes.
+def main(lanes: tuple[int, ...] = (1, 8), results: Path = RESULTS) -> None:
+    """Measures all numbers of lanes.
 
     Args:
-        sizes: rollouts at a time.
+        lanes: seeds that are rolled out side by side.
         results: file to write.
     """
     records: list[Record] = []
-    for size in sizes:
-        run, states, compile_seconds = _compiled(size)
+    for count in lanes:
+        run, states, compile_seconds = _compiled(count)
         runs = {"C batch": _replay(states), "native": run}
         for name, seconds in by_turns(runs).items():
-            seconds_to_compile = compile_seconds if name == "native" else None
-            records.append(_record(name, size, seconds, seconds_to_compile))
+            compiling = compile_seconds if name == "native" else None
+            settings = {"engine": name, "lanes": count, "rollouts": ROLLOUTS}
+            records.append(
+                rollouts_record(
+                    "reacher",
+                    settings,
+                    count * ROLLOUTS,
+                    seconds,
+                    compiling,
+                    "benchmarks.speed.reacher",
+                )
+            )
         write_records(results, records)
 
 
-def _compiled(size: int) -> tuple[Run, EnvState, float]:
+def _compiled(lanes: int) -> tuple[Run, EnvState, float]:
     """Returns the compiled rollouts, their states [rollout, time], and the seconds of compiling."""
-    task = Reacher(engine="native")
+    task, count = Reacher(engine="native"), lanes * ROLLOUTS
     key_thetas, key_contexts, key_rollouts = jax.random.split(jax.random.key(0), 3)
-    std = jax.numpy.asarray(task.parameter_std)
+    std = jax.numpy.asarray(task.parameter_std)[None]
     inputs = (
-        jax.random.split(key_rollouts, size),
-        std * jax.random.normal(key_thetas, (size, task.parameter_size)),
-        task.initial.sample_many(key_contexts, task.context_space, size),
+        jax.random.split(key_rollouts, count),
+        std * jax.random.normal(key_thetas, (count, task.parameter_size)),
+        task.initial.sample_many(key_contexts, task.context_space, count),
     )
-    states = jax.device_get(jax.jit(jax.vmap(task.states))(*inputs))
+    options = task.compiler_options
+    of_all = jax.jit(jax.vmap(task.states), compiler_options=options)
+    states = jax.device_get(of_all(*inputs))
 
-    begin = time.perf_counter()
-    compiled = (
-        jax.jit(jax.vmap(task.rollout), compiler_options=task.compiler_options)
-        .lower(*inputs)
-        .compile()
+    def lane(inputs: tuple[Array, Array, Array]) -> Outcome:
+        return jax.vmap(task.rollout)(*inputs)
+
+    layout = Calls(lanes)
+    of_lanes = layout.to_devices(
+        jax.tree.map(
+            lambda leaf: leaf.reshape(lanes, ROLLOUTS, *leaf.shape[1:]), inputs
+        )
     )
+    begin = time.perf_counter()
+    compiled = layout.compile(lane, (of_lanes,), compiler_options=options)
     seconds = time.perf_counter() - begin
-    return lambda: jax.block_until_ready(compiled(*inputs)), states, seconds
+    return lambda: compiled(of_lanes), states, seconds
 
 
 def _replay(states: EnvState) -> Run:
@@ -85,25 +104,6 @@ def _replay(states: EnvState) -> Run:
             batch.bind("qpos")[:, NUM_HINGES:] = 0.0
 
     return run
-
-
-def _record(
-    name: str, size: int, seconds: list[float], compile_seconds: float | None
-) -> Record:
-    rates = [size / value for value in seconds]
-    print(f"{name:8} {size:5} rollouts: {np.median(rates):6.1f} rollouts/s", flush=True)
-    return measured_here(
-        experiment="reacher-speed",
-        env="reacher",
-        agent="none",
-        teacher="none",
-        metric="rollouts per second",
-        settings={"engine": name, "instances": size},
-        seeds=list(range(len(rates))),
-        values=rates,
-        compile_seconds=compile_seconds,
-        command=command_line("benchmarks.speed.reacher"),
-    )
 
 
 if __name__ == "__main__":

@@ -39,6 +39,11 @@ class PhysicsState:
         Array, ""
     ]  # a non-finite number or a warning of the simulator ended the motion
 
+    @property
+    def ended(self) -> Bool[Array, ""]:
+        """Whether the motion has ended; the state then stays as it is."""
+        return self.failed | self.contacts.any()
+
 
 @struct.dataclass
 class Tracked:
@@ -129,7 +134,7 @@ class Physics(abc.ABC):
             ValueError: a wrong shape.
         """
         _check_shape("control", control, (self.compiled.model.nu,))
-        ended = _ended(state)
+        ended = state.ended
         before = self._core(state)
         after, contacts, failed = self._advance(
             before, control.astype(before.dtype), state.fields, ended
@@ -177,9 +182,9 @@ class Physics(abc.ABC):
             after = self.step(
                 state, torques(feedback, state.qpos, state.qvel, set_point)
             )
-            ends = _ended(after) & ~_ended(state)
-            before = _where(_ended(state), before, _where(ends, state, after))
-            num_steps = num_steps + (~_ended(state)).astype(num_steps.dtype)
+            ends = after.ended & ~state.ended
+            before = _where(state.ended, before, _where(ends, state, after))
+            num_steps = num_steps + (~state.ended).astype(num_steps.dtype)
             return (after, before, num_steps), after if path else None
 
         start = (state, state, jnp.zeros((), jnp.int32))
@@ -246,10 +251,6 @@ class Physics(abc.ABC):
     def _sizes(self) -> tuple[int, int, int, int]:
         model = self.compiled.model
         return model.nq, model.nv, model.na, model.nv
-
-
-def _ended(state: PhysicsState) -> Bool[Array, ""]:
-    return state.failed | state.contacts.any()
 
 
 def _where(

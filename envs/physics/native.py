@@ -21,7 +21,7 @@ from spjax.envs.physics.base import Advanced, Physics, PhysicsState, Tracked
 from spjax.envs.physics.servo import Feedback, SetPoints
 from spjax.envs.physics.simulations import Pool
 
-_LONG_CHAIN = 20  # bodies
+_SHORT_CHAIN = 9  # bodies, as of an arm of seven joints with a hand
 _STEPS = 150  # control steps of a motion in one callback, at most
 _PIECE = (
     2**16
@@ -44,7 +44,7 @@ class Native(Physics):
         depth = [0]
         for parent in self.compiled.model.body_parentid[1:]:
             depth.append(depth[parent] + 1)
-        return kinematics.compiler_options() if max(depth) > _LONG_CHAIN else {}
+        return kinematics.compiler_options() if max(depth) > _SHORT_CHAIN else {}
 
     def _advance(
         self,
@@ -88,7 +88,7 @@ class Native(Physics):
         set_points: Float[Array, "step two_joints"],
     ) -> tuple[Tracked, PhysicsState | None]:
         state, dtype = tracked.state, tracked.state.qpos.dtype
-        ended = state.failed | state.contacts.any()
+        ended = state.ended
         core, steps = self._core(state), len(set_points)
         control = jnp.zeros(self.compiled.model.nu, dtype)
         row = self._row(core, control, state.fields, ended)

@@ -14,8 +14,7 @@ of rollouts, those of the other curricula 5. CMA-ES learns at the mean of the ta
 evaluations play 16 rollouts every 5 iterations.
 """
 
-from typing import Any
-
+from spjax.presets import episodic
 from spjax.presets.table import Names, Settings, Table
 
 NUM_ITERATIONS = 250
@@ -35,53 +34,27 @@ EVALUATE_EVERY = 10  # iterations of NUM_SAMPLES rollouts
 
 def settings(names: Names) -> dict[str, Settings]:
     """Returns what differs from the defaults of the parts."""
-    run: dict[str, Any] = {
-        "num_iterations": NUM_ITERATIONS,
-        "evaluate_every": EVALUATE_EVERY,
-        "evaluation_episodes": 32,
-    }
-    if names.agent == "cma-es":
-        from spjax.agents.episodic.cma_es import population_size
-        from spjax.envs.ball_in_a_cup import BallInACup
-
-        rollouts = population_size(BallInACup().parameter_size)
-        total = (NUM_ITERATIONS + BUFFER_SIZE - 1) * NUM_SAMPLES
-        run["num_iterations"] = total // rollouts
-        run["evaluate_every"] = EVALUATE_EVERY * NUM_SAMPLES // rollouts
-        return {"run": run}
-    return {"agent": _agent(names), "teacher": _teacher(names), "run": run}
-
-
-def _agent(names: Names) -> Settings:
     from spjax.agents.episodic.features import RadialBasis
+    from spjax.envs.ball_in_a_cup import BallInACup
 
-    found: dict[str, Any] = {
-        "max_kl": MAX_KL,
-        "value_features": RadialBasis((0.9,), (2.5,), (20,), (26.0,)),
-        "num_samples": NUM_SAMPLES,
-        "buffer_size": BUFFER_SIZE,
-        "ridge_unit": "reward",
+    size = BallInACup().parameter_size
+    features = RadialBasis((0.9,), (2.5,), (20,), (26.0,))
+    length = episodic.run(
+        names, size, NUM_ITERATIONS, NUM_SAMPLES, BUFFER_SIZE, EVALUATE_EVERY
+    )
+    goal_gan = names.teacher == "goal-gan-episodic"
+    kept = GOAL_GAN_BUFFER_SIZE if goal_gan else BUFFER_SIZE
+    return {
+        "agent": episodic.learner(names, MAX_KL, NUM_SAMPLES, kept, features),
+        "teacher": _teacher(names),
+        "run": {**length, "evaluation_episodes": 32},
     }
-    if names.teacher == "goal-gan-episodic":
-        found["buffer_size"] = GOAL_GAN_BUFFER_SIZE
-    if names.agent == "c-reps" and names.teacher != "default":
-        found["mean_features_of"] = "buffer"
-    return found
 
 
 def _teacher(names: Names) -> Settings:
     if names.teacher == "self-paced-joint":
-        schedule: Settings = {
-            "schedule.zeta": ZETA,
-            "schedule.offset": K_ALPHA + (not names.article),
-            "schedule.max_alpha": 1e6 if names.article else MAX_ALPHA,
-        }
-        return {
-            **(schedule if names.schedule in (None, "proportion") else {}),
-            "alpha_from": "batch" if names.article else "buffer",
-            "std_floor": STD_FLOOR,
-            "floor_kl": FLOOR_KL,
-        }
+        schedule = episodic.self_paced(names, ZETA, K_ALPHA, MAX_ALPHA)
+        return {**schedule, "std_floor": STD_FLOOR, "floor_kl": FLOOR_KL}
     if names.teacher == "goal-gan-episodic":
         return {
             "noise": 0.05,
@@ -90,18 +63,8 @@ def _teacher(names: Names) -> Settings:
             "train_every": 3,
         }
     if names.teacher == "sagg-riac":
-        goals, history = MAX_GOALS, MAX_HISTORY
-        if names.article:
-            goals, history = history, goals
-        return {"max_goals": goals, "max_history": history}
+        return episodic.sagg_riac(names, MAX_GOALS, MAX_HISTORY)
     return {}
 
 
-TABLE = Table(
-    agents={
-        "sprl": ("self-paced-joint",),
-        "c-reps": ("default", "goal-gan-episodic", "sagg-riac"),
-        "cma-es": ("target-mean",),
-    },
-    settings=settings,
-)
+TABLE = Table(agents=episodic.AGENTS, settings=settings)

@@ -15,8 +15,7 @@ up to 1.0, twice the bound, and both variants use that. CMA-ES learns at the mea
 generation of 12, and it has as many rollouts as the others; the paper has it in the "precision" setting alone.
 """
 
-from typing import Any
-
+from spjax.presets import episodic
 from spjax.presets.table import Names, Settings, Table
 
 NUM_ITERATIONS = {"global": 600, "precision": 350}
@@ -44,58 +43,34 @@ PARAMETERS = {"published": 16, "article": 14}
 
 def settings(names: Names) -> dict[str, Settings]:
     """Returns what differs from the defaults of the parts."""
-    from spjax.agents.episodic.cma_es import population_size
+    from spjax.agents.episodic.features import RadialBasis
 
     case = names.task.removeprefix("gate-")
     num_parameters = PARAMETERS["article" if names.article else "published"]
-    rollouts = (
-        population_size(num_parameters) if names.agent == "cma-es" else NUM_SAMPLES
+    features = RadialBasis(
+        (-5.0, 0.1), (5.0, WIDEST_CENTRE[case]), (10, 5), (0.6, 150.0)
     )
-    total = (NUM_ITERATIONS[case] + BUFFER_SIZE - 1) * NUM_SAMPLES
+    length = episodic.run(
+        names,
+        num_parameters,
+        NUM_ITERATIONS[case],
+        NUM_SAMPLES,
+        BUFFER_SIZE,
+        EVALUATE_EVERY,
+    )
     return {
         "task": {"num_parameters": num_parameters},
-        "agent": _agent(names, case),
-        "teacher": _teacher(names, case),
-        "run": {
-            "num_iterations": total // rollouts
-            if names.agent == "cma-es"
-            else NUM_ITERATIONS[case],
-            "evaluate_every": EVALUATE_EVERY * NUM_SAMPLES // rollouts,
-            "evaluation_episodes": 100,
-        },
-    }
-
-
-def _agent(names: Names, case: str) -> Settings:
-    if names.agent == "cma-es":
-        return {}
-    from spjax.agents.episodic.features import RadialBasis
-
-    found: dict[str, Any] = {
-        "max_kl": MAX_KL[case],
-        "value_features": RadialBasis(
-            (-5.0, 0.1), (5.0, WIDEST_CENTRE[case]), (10, 5), (0.6, 150.0)
+        "agent": episodic.learner(
+            names, MAX_KL[case], NUM_SAMPLES, BUFFER_SIZE, features
         ),
-        "num_samples": NUM_SAMPLES,
-        "buffer_size": BUFFER_SIZE,
-        "ridge_unit": "reward",
+        "teacher": _teacher(names, case),
+        "run": {**length, "evaluation_episodes": 100},
     }
-    if names.agent == "c-reps" and names.teacher != "default":
-        found["mean_features_of"] = "buffer"
-    return found
 
 
 def _teacher(names: Names, case: str) -> Settings:
     if names.teacher == "self-paced-joint":
-        schedule: Settings = {
-            "schedule.zeta": ZETA[case],
-            "schedule.offset": K_ALPHA + (not names.article),
-            "schedule.max_alpha": 1e6 if names.article else MAX_ALPHA[case],
-        }
-        return {
-            **(schedule if names.schedule in (None, "proportion") else {}),
-            "alpha_from": "batch" if names.article else "buffer",
-        }
+        return episodic.self_paced(names, ZETA[case], K_ALPHA, MAX_ALPHA[case])
     if names.teacher == "goal-gan-episodic":
         return {
             "noise": 0.05,
@@ -104,18 +79,8 @@ def _teacher(names: Names, case: str) -> Settings:
             "train_every": 5 if names.article else TRAIN_EVERY[case],
         }
     if names.teacher == "sagg-riac":
-        goals, history = MAX_GOALS[case], MAX_HISTORY
-        if names.article:
-            goals, history = history, goals
-        return {"max_goals": goals, "max_history": history}
+        return episodic.sagg_riac(names, MAX_GOALS[case], MAX_HISTORY)
     return {}
 
 
-TABLE = Table(
-    agents={
-        "sprl": ("self-paced-joint",),
-        "c-reps": ("default", "goal-gan-episodic", "sagg-riac"),
-        "cma-es": ("target-mean",),
-    },
-    settings=settings,
-)
+TABLE = Table(agents=episodic.AGENTS, settings=settings)

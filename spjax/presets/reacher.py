@@ -13,8 +13,7 @@ CMA-ES learns at the mean of the target contexts, an iteration is a generation o
 others. PPO is in `spjax.presets.reacher_step`.
 """
 
-from typing import Any
-
+from spjax.presets import episodic
 from spjax.presets.table import Names, Settings, Table
 
 NUM_ITERATIONS = 400
@@ -37,54 +36,25 @@ TOTAL = (NUM_ITERATIONS + BUFFER_SIZE - 1) * NUM_SAMPLES  # rollouts of each met
 
 def settings(names: Names) -> dict[str, Settings]:
     """Returns what differs from the defaults of the parts."""
-    from spjax.agents.episodic.cma_es import population_size
+    from spjax.agents.episodic.features import RadialBasis
     from spjax.envs.reacher import NUM_BASES
 
-    evolves = names.agent == "cma-es"
-    rollouts = population_size(2 * NUM_BASES) if evolves else NUM_SAMPLES
+    features = RadialBasis(CONTEXTS_LOWER, CONTEXTS_UPPER, (8, 8), (800.0, 800.0))
+    length = episodic.run(
+        names, 2 * NUM_BASES, NUM_ITERATIONS, NUM_SAMPLES, BUFFER_SIZE, EVALUATE_EVERY
+    )
     return {
-        "agent": _agent(names),
+        "agent": episodic.learner(names, MAX_KL, NUM_SAMPLES, BUFFER_SIZE, features),
         "teacher": _teacher(names),
-        "run": {
-            "num_iterations": TOTAL // rollouts if evolves else NUM_ITERATIONS,
-            "evaluate_every": EVALUATE_EVERY * NUM_SAMPLES // rollouts,
-            "evaluation_episodes": NUM_SAMPLES,
-        },
+        "run": {**length, "evaluation_episodes": NUM_SAMPLES},
     }
-
-
-def _agent(names: Names) -> Settings:
-    if names.agent == "cma-es":
-        return {}
-    from spjax.agents.episodic.features import RadialBasis
-
-    found: dict[str, Any] = {
-        "max_kl": MAX_KL,
-        "value_features": RadialBasis(
-            CONTEXTS_LOWER, CONTEXTS_UPPER, (8, 8), (800.0, 800.0)
-        ),
-        "num_samples": NUM_SAMPLES,
-        "buffer_size": BUFFER_SIZE,
-        "ridge_unit": "reward",
-    }
-    if names.agent == "c-reps" and names.teacher != "default":
-        found["mean_features_of"] = "buffer"
-    return found
 
 
 def _teacher(names: Names) -> Settings:
     if names.teacher == "self-paced-joint":
-        schedule: Settings = {
-            "schedule.zeta": ZETA,
-            "schedule.offset": K_ALPHA + (not names.article),
-            "schedule.max_alpha": 1e6 if names.article else MAX_ALPHA,
-        }
-        return {
-            **(schedule if names.schedule in (None, "proportion") else {}),
-            "alpha_from": "batch" if names.article else "buffer",
-            "std_floor": ARTICLE_STD_FLOOR if names.article else VARIANCE_FLOOR**0.5,
-            "floor_kl": FLOOR_KL,
-        }
+        floor = ARTICLE_STD_FLOOR if names.article else VARIANCE_FLOOR**0.5
+        schedule = episodic.self_paced(names, ZETA, K_ALPHA, MAX_ALPHA)
+        return {**schedule, "std_floor": floor, "floor_kl": FLOOR_KL}
     if names.teacher == "goal-gan-episodic":
         return {
             "noise": 0.1,
@@ -93,18 +63,8 @@ def _teacher(names: Names) -> Settings:
             "train_every": 5,
         }
     if names.teacher == "sagg-riac":
-        goals, history = MAX_GOALS, MAX_HISTORY
-        if names.article:
-            goals, history = history, goals
-        return {"max_goals": goals, "max_history": history}
+        return episodic.sagg_riac(names, MAX_GOALS, MAX_HISTORY)
     return {}
 
 
-TABLE = Table(
-    agents={
-        "sprl": ("self-paced-joint",),
-        "c-reps": ("default", "goal-gan-episodic", "sagg-riac"),
-        "cma-es": ("target-mean",),
-    },
-    settings=settings,
-)
+TABLE = Table(agents=episodic.AGENTS, settings=settings)

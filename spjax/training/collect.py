@@ -16,6 +16,7 @@ from spjax.envs.base import Env, EnvState, Task
 from spjax.envs.episodic import EpisodicTask
 from spjax.episodes import Episodes
 from spjax.teachers.base import Teacher, Value
+from spjax.training.borders import Borders, borders
 
 Path = Float[Array, "time episode 2"]
 
@@ -73,6 +74,12 @@ class Collector(abc.ABC):
     @abc.abstractmethod
     def environment_steps(self, world: PyTree) -> Int[Array, ""] | None:
         """Returns how many there were so far, None where each iteration has the same number."""
+
+    @abc.abstractmethod
+    def borders(
+        self, before: PyTree, after: PyTree, num_ended: Int[Array, ""]
+    ) -> Borders | None:
+        """Returns what the borders of an iteration between these worlds cut, None where an iteration has whole episodes."""
 
     @abc.abstractmethod
     def value(self, agent_state: PyTree) -> Value:
@@ -154,6 +161,13 @@ class SlotCollector(Collector):
 
     def environment_steps(self, world: PyTree) -> None:
         """Each iteration has `steps_per_iteration`."""
+
+    def borders(
+        self, before: PyTree, after: PyTree, num_ended: Int[Array, ""]
+    ) -> Borders:
+        """Returns those of the slots' episodes."""
+        num_steps = self.agent.steps_per_iteration // self.agent.num_envs
+        return borders(before, after, num_steps, num_ended)
 
     def value(self, agent_state: PyTree) -> Value:
         """Returns the critic's discounted return of observations."""
@@ -305,6 +319,9 @@ class RolloutCollector(Collector):
     def environment_steps(self, world: Totals) -> Int[Array, ""]:
         """Those of all rollouts."""
         return world.environment_steps
+
+    def borders(self, before: PyTree, after: PyTree, num_ended: Int[Array, ""]) -> None:
+        """A rollout is a whole episode."""
 
     def value(self, agent_state: PyTree) -> Value:
         """Returns what refuses to be called: there is no critic."""

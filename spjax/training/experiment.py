@@ -15,6 +15,7 @@ from spjax.contexts import ContextSpace
 from spjax.envs.base import EnvState, Task
 from spjax.episodes import Episodes, Maybe
 from spjax.teachers.base import Teacher
+from spjax.training.borders import Borders
 from spjax.training.collect import Collector, Outcome, Path, collector
 
 
@@ -63,6 +64,7 @@ class Experiment:
         """
         learned = (state.agent_state, state.teacher_state, state.world)
         agent_state, world, episodes, agent_metrics = self.learn(state)
+        borders = self.collector.borders(state.world, world, episodes.mask.sum())
         teacher_state, teacher_metrics = self.teach(state, agent_state, episodes)
         new = (agent_state, teacher_state, world)
         healthy = (state.frozen_at < 0) & _all_finite(new)
@@ -84,7 +86,8 @@ class Experiment:
         metrics = _metrics(
             episodes, self.task.context_space, agent_metrics, teacher_metrics, steps
         )
-        return state, dataclasses.replace(metrics, frozen=frozen_at >= 0)
+        metrics = dataclasses.replace(metrics, frozen=frozen_at >= 0, borders=borders)
+        return state, metrics
 
     def learn(self, state: "RunState") -> tuple[PyTree, PyTree, Episodes, PyTree]:
         """Returns the agent's half of an iteration: its new state, the world, the finished episodes and its metrics."""
@@ -180,6 +183,7 @@ class Metrics:
     environment_steps: Int[Array, ""] | None = (
         None  # so far; None where every iteration has steps_per_iteration of them
     )
+    borders: Borders | None = None  # of agents that act step by step
 
 
 @struct.dataclass

@@ -98,3 +98,61 @@ def test_logits_that_give_no_probabilities_are_refused(logits):
 
 def test_a_good_table_passes_its_check():
     Discrete.from_weights(TABLE, [1.0, 0.0, 1.0, 1.0]).check(SPACE, "teacher.target")
+
+
+def test_the_nearest_row_is_that_in_units_of_the_tables_extent():
+    """A dimension in which all rows agree does not count, however far away the context is there."""
+    table = [[0.0, 0.0, 5.0], [1.0, 1000.0, 5.0], [0.5, 100.0, 5.0]]
+    distribution = Discrete.uniform(table)
+    for context, row in (
+        ([0.95, 500.0, 5.0], 1),  # 0.50 away from it, 0.60 from the third
+        ([0.3, 30.0, 5.0], 2),
+        ([0.1, 30.0, 5.0], 0),
+        ([1.0, 1000.0, 8.0], 1),
+    ):
+        assert int(distribution.nearest(jnp.array(context))) == row
+
+
+def test_a_row_that_neither_gives_adds_nothing_to_the_divergence_and_one_more_makes_it_infinite():
+    p, q = [0.5, 0.0, 0.2, 0.3], [0.25, 0.0, 0.4, 0.35]
+    one, other = (Discrete.from_weights(TABLE, weights) for weights in (p, q))
+    there = np.array(p) > 0
+    expected = (
+        np.array(p) * np.log(np.divide(p, q, where=there, out=np.ones(4)))
+    ).sum()
+    assert float(one.kl_to(other)) == pytest.approx(expected, rel=1e-5)
+    lacking = Discrete.from_weights(TABLE, [0.5, 0.0, 0.5, 0.0])
+    assert float(one.kl_to(lacking)) == np.inf
+    assert float(lacking.kl_to(one)) < np.inf
+
+
+def test_a_file_holds_the_rows_and_under_a_title_that_says_so_their_weights(tmp_path):
+    file = tmp_path / "contexts.csv"
+    file.write_text("x, y, weight\n0, 0.5, 3\n\n4, 1, 0\n2.4, 0.1, 1\n")
+    weighted = Discrete.made(file=str(file))
+    np.testing.assert_allclose(weighted.table, [[0.0, 0.5], [4.0, 1.0], [2.4, 0.1]])
+    np.testing.assert_allclose(weighted.probs, [0.75, 0.0, 0.25], rtol=1e-6)
+
+    for title in ("x, y\n", ""):
+        file.write_text(f"{title}0, 0.5\n4, 1\n")
+        plain = Discrete.made(file=str(file))
+        np.testing.assert_allclose(plain.table, [[0.0, 0.5], [4.0, 1.0]])
+        np.testing.assert_allclose(plain.probs, [0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x, y\n0, 0.5\n4\n", r"contexts.csv, line 3: .* needs 2 numbers, got 4$"),
+        ("0, 0.5\n4, one\n", r"contexts.csv, line 2: .* needs 2 numbers, got 4, one$"),
+    ],
+)
+def test_a_file_with_a_line_of_something_else_is_refused_by_its_number(
+    text, message, tmp_path
+):
+    file = tmp_path / "contexts.csv"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        Discrete.made(file=str(file))
+    with pytest.raises(ValueError, match=r"^there is no file .*nowhere\.csv"):
+        Discrete.made(file=str(tmp_path / "nowhere.csv"))

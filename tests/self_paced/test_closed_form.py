@@ -1,11 +1,15 @@
 """The closed-form update of mean and scale: its formulas against SciPy, a grid and the full solve."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 from benchmarks.context_problems import gaussian_kl, objective, performance
+from spjax.contexts import Gaussian
 from spjax.self_paced import Mode
+from spjax.self_paced.closed_form import update_gaussian
 from tests.self_paced.gaussian_problems import (
     PARTS,
     family_batch,
@@ -46,6 +50,50 @@ def test_before_v_lb_is_reached_a_mean_step_goes_along_the_performance_slope_to_
             (new.mean[index] - problem.old_mean) / width, d, atol=1e-9
         )
         np.testing.assert_array_equal(new.chol[index], problem.old_chol)
+
+
+OLD_CHOL = np.array([[2.0, 0.0], [0.4, 1.5]])
+TARGET_CHOL = np.array([[1.9, 0.0], [0.1, 1.2]])
+WHITENED = np.random.default_rng(0).normal(size=(9, 2))
+
+
+def scale_step(values, slack):
+    """Returns the distribution after one scale step from a mean of (1, -2), with the target's mean far away."""
+    mean = np.array([1.0, -2.0])
+    with jax.enable_x64(True):
+        new, record = update_gaussian(
+            Gaussian(jnp.asarray(mean), jnp.asarray(OLD_CHOL)),
+            Gaussian(jnp.asarray(mean + 9.0), jnp.asarray(TARGET_CHOL)),
+            jnp.asarray(mean + WHITENED @ OLD_CHOL.T),
+            jnp.asarray(values),
+            jnp.ones(9, bool),
+            moves_scale=True,
+            max_kl=0.2,
+            performance_bound=values.mean() - slack,
+            reached=False,
+        )
+    assert record.mode == Mode.TARGET
+    np.testing.assert_array_equal(new.mean, mean)
+    return new
+
+
+def test_a_scale_step_ends_at_the_scale_nearest_to_the_target_if_nothing_forbids_it():
+    """KL(new || target) of the covariance s S0 is (s tr(St^-1 S0) - k log s) / 2 + const, least at s = k / tr(St^-1 S0)."""
+    covariance, wanted = OLD_CHOL @ OLD_CHOL.T, TARGET_CHOL @ TARGET_CHOL.T
+    scale = 2 / np.trace(np.linalg.solve(wanted, covariance))
+    assert 0.7 < scale < 0.9
+    new = scale_step(np.full(9, 5.0), slack=25.0)
+    np.testing.assert_allclose(new.chol, np.sqrt(scale) * OLD_CHOL, rtol=1e-10)
+
+
+def test_a_scale_step_gives_up_no_more_performance_than_there_is_to_spare():
+    """To first order the performance changes by q tau, q = mean(V (|u|^2 - k)) / 2, and exp(tau) scales the covariance."""
+    squares = (WHITENED**2).sum(axis=1)
+    slope = (squares * (squares - 2)).mean() / 2
+    assert slope > 0.3
+    new = scale_step(squares, slack=0.02)
+    tau = -0.02 / slope  # the target is narrower
+    np.testing.assert_allclose(new.chol, np.exp(tau / 2) * OLD_CHOL, rtol=1e-10)
 
 
 def test_before_v_lb_is_reached_a_scale_step_follows_the_sign_of_the_slope_to_its_limit():

@@ -101,6 +101,25 @@ def test_without_values_that_differ_the_bound_rule_moves_along_the_geodesic_to_t
     assert update.mode == Mode.TARGET
 
 
+def test_where_only_the_bound_holds_the_target_back_the_solution_is_its_tilt_by_the_values():
+    old, target = np.full(3, 1 / 3), np.array([0.9, 0.07, 0.03])
+    values = np.array([0.0, 1.0, 2.5])  # of each row, seen once
+    probs, gains, update = solve(
+        "bound", "new-old", (old, target, np.arange(3), values), slack=0.5, max_kl=50.0
+    )
+
+    def tilted(price):
+        weights = target * np.exp(price * values)
+        return weights / weights.sum()
+
+    bound = values.mean() - 0.5
+    assert target @ values < bound < old @ values
+    price = brentq(lambda price: tilted(price) @ values - bound, 0, 9, xtol=1e-14)
+    np.testing.assert_allclose(gains, values, rtol=1e-12)
+    np.testing.assert_allclose(probs, tilted(price), atol=1e-5)  # less a margin
+    assert update.mode == Mode.TARGET
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_huge_alpha_with_the_target_inside_the_trust_region_returns_the_target(
@@ -277,6 +296,44 @@ def test_derivatives_equal_central_differences(rule, direction, name):
     np.testing.assert_allclose(
         (np.asarray(gradient) * along).sum(), difference, rtol=1e-4
     )
+
+
+def test_the_derivative_by_alpha_is_that_of_the_tilted_target_where_nothing_else_holds():
+    """p in proportion to mu exp(g / alpha): d (w . p) / d alpha = -Cov_p(w, g) / alpha^2."""
+    old, target, rows, values = make(4)
+    weights = np.random.default_rng(0).normal(size=old.size)
+    with jax.enable_x64(True):
+
+        def loss(alpha):
+            update = updater("proportion", "new-old", old.size)
+            given = (jnp.asarray(x) for x in (old, target, rows, values))
+            return weights @ update(*given, alpha, 0.0, 50.0)[0].probs
+
+        slope = float(jax.grad(loss)(jnp.asarray(0.8)))
+    gains = np.zeros(old.size)
+    np.add.at(gains, rows, values / rows.size / old[rows])
+    probs = target * np.exp(gains / 0.8)
+    probs /= probs.sum()
+    centred = gains - probs @ gains
+    assert slope == pytest.approx(-(probs * centred) @ weights / 0.8**2, rel=1e-6)
+
+
+def test_the_derivative_by_the_trust_region_is_that_of_the_root_of_the_divergence():
+    """Of two rows by reward alone: KL(p || q) = epsilon gives dp / d epsilon = 1 / log(p (1 - q) / (q (1 - p)))."""
+    old = np.array([0.6, 0.4])
+    with jax.enable_x64(True):
+
+        def probability(max_kl):
+            update = updater("proportion", "new-old", 2)
+            values = jnp.array([0.0, 1.0])
+            given = (jnp.asarray(old), jnp.asarray(old), jnp.array([0, 1]), values)
+            return update(*given, 0.0, 0.0, max_kl)[0].probs[1]
+
+        p, slope = jax.value_and_grad(probability)(jnp.asarray(0.05))
+    p = float(p)
+    assert divergence(np.array([1 - p, p]), old) == pytest.approx(0.05, rel=1e-4)
+    expected = 1 / np.log(p * 0.6 / (0.4 * (1 - p)))
+    assert float(slope) == pytest.approx(expected, rel=1e-4)
 
 
 @functools.cache

@@ -7,7 +7,14 @@ import optax
 import pytest
 
 from spjax.promotion import lenient
-from spjax.solvers.augmented_lagrangian import Result, SolverConfig, solve
+from spjax.solvers.augmented_lagrangian import (
+    Result,
+    SolverConfig,
+    _State,
+    _update_multipliers,
+    solve,
+)
+from spjax.solvers.implicit import Model
 
 
 def distance(z, point):
@@ -105,6 +112,66 @@ def test_an_infeasible_start_is_returned_with_its_code():
     solution = solve(distance, ball, start, jnp.zeros(2))
     assert solution.result == Result.INFEASIBLE_START
     np.testing.assert_array_equal(solution.z, start)
+
+
+def test_an_optimum_with_its_multipliers_is_known_for_one_whatever_was_predicted():
+    """Minimise |z - (2, 0)|^2 in the unit ball, z_1 <= 3: z = (1, 0), multipliers (1, 0); the residual is that of both."""
+    constraints = jnp.array([0.0, -2.0])
+    model = Model(
+        value=jnp.asarray(1.0),
+        constraints=constraints,
+        gradient=jnp.array([-2.0, 0.0]),
+        jacobian=jnp.array([[2.0, 0.0], [1.0, 0.0]]),
+    )
+    zero = jnp.zeros(())
+    state = _State(
+        z=jnp.array([1.0, 0.0]),
+        multipliers=jnp.array([1.0, 0.0]),
+        predicted=jnp.array([7.0, 7.0]),
+        error=zero,
+        penalty=zero + 15.0,
+        residual=zero + jnp.inf,
+        inner=(),
+        inner_iterations=jnp.zeros((), jnp.int32),
+        iterations=jnp.zeros((), jnp.int32),
+        best_z=jnp.zeros(2),
+        best_value=zero,
+        kkt=zero,
+        violation=zero,
+        converged=jnp.asarray(False),
+    )
+    after = _update_multipliers(state, model, 1e-5, SolverConfig())
+    assert bool(after.converged)
+    assert (float(after.kkt), float(after.violation)) == (0.0, 0.0)
+    np.testing.assert_allclose(after.multipliers, [1.0, 0.0], atol=1e-6)
+
+    outside = model._replace(constraints=jnp.array([0.1, -2.0]))
+    after = _update_multipliers(state, outside, 1e-5, SolverConfig())
+    assert not bool(after.converged)
+    assert float(after.violation) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("start", [[1.1, 0.0], [0.0, -0.9], [0.3, -0.96]])
+def test_a_start_that_violates_one_of_two_constraints_a_little_is_infeasible(start):
+    def lens(z, point):
+        return jnp.stack([(z**2).sum() - 1.0, -z[1] - 0.8])
+
+    start = jnp.array(start)
+    solution = solve(distance, lens, start, jnp.zeros(2))
+    assert solution.result == Result.INFEASIBLE_START
+    assert solution.iterations == 0
+    assert solution.kkt == jnp.inf  # it was never looked at
+    np.testing.assert_array_equal(solution.z, start)
+    slope = jax.grad(lambda p: solve(distance, lens, start, p).z.sum())(jnp.ones(2))
+    np.testing.assert_array_equal(slope, 0.0)
+
+
+def test_a_start_on_the_boundary_is_feasible():
+    with jax.enable_x64(True):
+        start, point = jnp.array([1.0, 0.0]), jnp.array([0.0, 2.0])
+        solution = solve(distance, ball, start, point)
+    assert solution.result == Result.CONVERGED
+    np.testing.assert_allclose(solution.z, [0.0, 1.0], atol=1e-7)
 
 
 def test_a_start_that_is_not_finite_is_returned_with_its_code_and_zero_derivatives():

@@ -47,3 +47,9 @@ def test_cholesky_flags_an_indefinite_matrix_under_jit(size):
     factor, positive = jax.jit(cholesky)(2.0 - jnp.eye(size))
     assert not bool(positive)
     assert np.all(np.isfinite(factor))
+
+
+def test_a_pivot_of_zero_counts_as_a_millionth_of_a_millionth_of_the_largest_entry():
+    with jax.enable_x64(True):
+        found = solve_positive(jnp.diag(jnp.array([4.0, 0.0])), jnp.array([1.0, 1.0]))
+    np.testing.assert_allclose(found, [0.25, 1e12 / 4], rtol=1e-12)

@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import elementwise
 
 from spjax.solvers.root import bracket_root
 from spjax.solvers.series import expm1_minus
@@ -34,6 +35,40 @@ def test_smooth_functions_take_far_fewer_trips_than_bisection():
             lambda x: x**3 - 2.0, jnp.asarray(0.0), jnp.asarray(2.0), 1e-12
         ).trips
     assert trips <= 12  # bisection takes 41
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x**3 - 2.0,
+        lambda x: x - 0.3 + 0.2 * x**2,
+        lambda x: jnp.exp(5 * (x - 1.45)) - 1.0,
+        lambda x: jnp.tanh(8 * (x - 0.4)),
+        lambda x: jnp.cbrt(x - 0.7),
+    ],
+)
+def test_it_looks_at_the_points_of_chandrupatlas_method_as_scipy_has_it(function):
+    ours, theirs = [], []
+
+    def watched(x):
+        jax.debug.callback(lambda at: ours.append(float(at)), x, ordered=True)
+        return function(x)
+
+    def numpy_function(x):
+        theirs.extend(x)
+        return np.asarray(function(jnp.asarray(x)))
+
+    with jax.enable_x64(True):
+        bracket_root(watched, jnp.asarray(0.0), jnp.asarray(2.0), 1e-9)
+        jax.effects_barrier()
+        elementwise.find_root(
+            numpy_function,
+            (np.array([0.0]), np.array([2.0])),
+            tolerances={"xatol": 1e-9, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0},
+        )
+    count = min(len(ours), len(theirs)) - 2  # the last are moved by the tolerance
+    assert count >= 6
+    np.testing.assert_allclose(ours[:count], theirs[:count], atol=1e-8)
 
 
 def test_without_a_root_inside_both_points_are_the_end_on_its_side():

@@ -82,6 +82,23 @@ def test_alpha_is_zero_in_k_alpha_updates_and_then_follows_the_rule(update, key)
         assert alphas[number] == pytest.approx(1.6 * 5.0 / kl, rel=1e-5)
 
 
+def test_alpha_follows_the_newest_returns_and_those_kept_where_there_are_none(
+    update, key
+):
+    teacher = TEACHER.replace(
+        sliding_window=True,
+        buffer_size=48,
+        schedule=Proportion(zeta=0.1, offset=0, max_alpha=1e9),
+    )
+    masks = [jnp.ones(24, bool), jnp.ones(24, bool), jnp.zeros(24, bool)]
+    states, metrics = play(update, teacher, key, [1.0, 5.0, 9.0], mask=masks)
+    for state, metric, mean_return in zip(
+        states, metrics, (1.0, 5.0, 3.0), strict=False
+    ):
+        kl = float(kl_divergence(state.distribution, teacher.target))
+        assert float(metric.alpha) == pytest.approx(0.1 * mean_return / kl, rel=1e-3)
+
+
 def test_no_update_happens_during_the_warm_up_and_its_episodes_are_kept(update, key):
     states, metrics = play(update, TEACHER.replace(warmup=2), key, [5.0] * 3)
     for state in states[1:3]:

@@ -361,6 +361,7 @@ def test_settings_that_cannot_work_are_refused_in_words(change, message):
         agent.check()
 
     check(CMAES())
+    check(CMAES(population_size=3))
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         check(CMAES(**change))
 

@@ -1,5 +1,6 @@
 """The duals of C-REPS and SPRL against SciPy, and where other solvers break."""
 
+import dataclasses
 import itertools
 
 import jax
@@ -199,7 +200,9 @@ def test_the_minimum_does_not_depend_on_the_start_and_a_near_one_is_faster():
         warm = again(cold.minimiser)
         far = again(jax.tree.map(lambda leaf: 30 * leaf + 5, cold.minimiser))
         broken = again(jax.tree.map(lambda leaf: leaf * jnp.nan, cold.minimiser))
-    for other in (warm, far, broken):
+        chi = cold.minimiser.chi.at[0].set(jnp.nan)
+        half_broken = again(dataclasses.replace(cold.minimiser, chi=chi))
+    for other in (warm, far, broken, half_broken):
         np.testing.assert_allclose(other.policy, cold.policy, rtol=1e-6)
         np.testing.assert_allclose(other.context, cold.context, rtol=1e-5)
     assert int(warm.trips) <= 2 < int(cold.trips)
@@ -241,6 +244,18 @@ def test_the_temperature_is_the_one_at_which_the_weights_have_the_given_divergen
         )  # KL of the weights on the ties alone is log 4/3
         assert float(search(ties, 1e-3, 1e9, 1.0, 0.3).temperature) == 1e-3
         assert float(search(exponents, 1e-3, 2e-3, 1.0, 1e-4).temperature) == 2e-3
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("float64", 1e-6), ("float32", 2**-11.5)])
+def test_a_bound_that_cannot_be_reached_gives_the_least_temperature_that_the_precision_bears(
+    dtype, least
+):
+    """No weights of N samples diverge further than log N; the least temperature is sqrt(eps), or 1e-6, of the spread."""
+    problem = problem_of("gate", 12, "creps", max_kl=50.0)
+    found = solve(problem, dtype)
+    assert found.minimiser.temperatures[0] == pytest.approx(
+        least * spread(problem.rewards), rel=1e-3
+    )
 
 
 def test_lanes_on_two_devices_have_the_weights_of_lanes_on_one():

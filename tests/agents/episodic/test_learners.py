@@ -256,6 +256,28 @@ def test_equal_rewards_leave_the_policy_alone_while_alpha_moves_the_contexts_and
     assert np.isfinite(metrics.eta)
 
 
+def test_an_update_of_which_nothing_is_taken_reports_no_penalty_and_no_divergence(
+    self_paced,
+):
+    """The weights are equal and alpha is zero, but the fit to the buffer, which others drew, would have moved the policy."""
+    (state, curriculum), _ = learned_at(self_paced[1], 20)
+    equal = jnp.full_like(state.buffer.rewards, 3.0)
+    state = dataclasses.replace(
+        state, buffer=dataclasses.replace(state.buffer, rewards=equal)
+    )
+    setup = changed(offset=10**6)
+    after, contexts, metrics, alpha = learn(
+        setup, (state, curriculum), at(state.buffer, 0)
+    )
+    assert float(alpha) == 0
+    jax.tree.map(np.testing.assert_array_equal, after.policy, state.policy)
+    jax.tree.map(np.testing.assert_array_equal, contexts, curriculum.distribution)
+    assert (float(metrics.kl), float(metrics.eta)) == (0.0, np.inf)
+    assert not bool(metrics.moved)
+    samples = equal.size  # of equal weight
+    assert float(metrics.effective_sample_size) == pytest.approx(samples, rel=1e-4)
+
+
 def test_a_reward_that_is_not_finite_keeps_the_distributions_and_is_reported(
     self_paced,
 ):

@@ -122,3 +122,39 @@ def test_cloning_sees_the_contexts_of_the_given_distribution(key):
     left, right = (Gaussian.from_std((mean,), (0.01,)) for mean in (-0.9, 0.9))
     assert size(left, -0.9) < size(right, -0.9)
     assert size(right, 0.9) < size(left, 0.9)
+
+
+def test_25_epochs_of_minibatches_of_64_see_the_same_70_percent_of_the_observations(
+    key,
+):
+    seen = []
+
+    class Watching(PPO):
+        """Its action is 1 but for what it learns, and it remembers the observations that it is asked about."""
+
+        def deterministic_action(self, state, env, observation):
+            jax.debug.callback(
+                lambda rows: seen.append(np.asarray(rows)), observation, ordered=True
+            )
+            return jnp.ones(len(observation)) + state.params["policy"]["bias"]
+
+        def acquainted(self, state, observation):
+            return state
+
+    @struct.dataclass
+    class State:
+        params: dict
+
+    state = State(params={"policy": {"bias": jnp.zeros(())}})
+    after = hold_position(Watching(), state, ENV, key)
+    jax.effects_barrier()
+
+    assert [rows.shape for rows in seen] == [(64, 2)] * (25 * (1960 // 64))
+    epochs = np.concatenate(seen).reshape(25, -1, 2)
+    # 70 % of 2,800, but for contexts that are drawn twice
+    assert 1955 <= len(np.unique(epochs.reshape(-1, 2), axis=0)) <= 1960
+    for epoch in epochs:
+        assert len(np.unique(epoch, axis=0)) >= 30 * 64 - 5
+    # against a slope that hardly changes, Adam's steps are as long as its learning rate
+    bias = float(after.params["policy"]["bias"])
+    assert bias == pytest.approx(-1e-4 * 25 * 30, rel=0.02)

@@ -25,6 +25,13 @@ def test_minibatches_hold_every_row_once_and_drop_what_is_left_over(key):
     assert len(np.unique(batches)) == 8
 
 
+def test_a_random_order_of_very_many_rows_has_no_runs_of_neighbours_that_tied(key):
+    """With too few random bits beside the index, ties keep their order: half of the neighbours should ascend."""
+    order = np.asarray(shuffled(key, 2**18))
+    np.testing.assert_array_equal(np.sort(order), np.arange(2**18))
+    assert (np.diff(order) > 0).mean() == pytest.approx(0.5, abs=0.01)
+
+
 def test_packed_rows_come_apart_as_they_went_in():
     batch = (jnp.arange(6.0).reshape(3, 2), jnp.arange(3.0) + 10)
     rows, unpack = packed(batch)

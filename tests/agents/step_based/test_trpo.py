@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import struct
 from jax.flatten_util import ravel_pytree
 
 from spjax.agents.base import Slots
@@ -28,6 +29,16 @@ SMALL = TRPO(
     value_batch=64,
     fisher_stride=1,
 )
+
+
+def test_what_is_not_set_is_as_in_stable_baselines_2():
+    agent = TRPO()
+    agent.check()
+    assert (agent.max_kl, agent.cg_iterations, agent.cg_damping) == (0.01, 10, 0.01)
+    critic = (agent.value_epochs, agent.value_batch, agent.value_learning_rate)
+    assert critic == (3, 128, 3e-4)
+    assert (agent.fisher_stride, agent.kl_tolerance) == (5, 1.5)
+    assert agent.line_search_steps == 10
 
 
 def test_the_policy_learns_the_action_that_the_context_asks_for(key):
@@ -248,6 +259,50 @@ def test_the_critic_is_fitted_by_adam_to_the_mean_squared_error(key):
         agent.value_learning_rate * np.asarray(gradient) / (np.abs(gradient) + 1e-8)
     )
     np.testing.assert_allclose(moved, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_the_reported_error_of_the_critic_is_that_of_its_last_epoch(key):
+    """Of one minibatch an epoch: the second begins where a fit of one epoch ends."""
+    env = ConstantReward()
+    agent = SMALL.replace(
+        num_envs=1, num_steps=64, value_batch=64, value_learning_rate=3e-2
+    )
+    state = agent.init(jax.random.fold_in(key, 0), env)
+    batch = batch_of(agent, state.params["policy"], env, key, lambda a: a).replace(
+        target=jnp.linspace(-1, 2, 64)
+    )
+    once, twice = (
+        agent.replace(value_epochs=epochs)._fit_critic(
+            state, jax.random.fold_in(key, 9), batch
+        )
+        for epochs in (1, 2)
+    )
+    after_one = ((agent.critic(once[0], batch.observation) - batch.target) ** 2).mean()
+    assert float(after_one) < 0.9 * float(once[2])
+    assert float(twice[2]) == pytest.approx(float(after_one), rel=1e-5)
+
+
+def test_equal_advantages_leave_the_step_to_the_entropy(key):
+    env = ConstantReward()
+    agent = SMALL.replace(entropy_coefficient=0.1)
+    params = agent.init(jax.random.fold_in(key, 0), env).params["policy"]
+    batch = batch_of(agent, params, env, key, lambda a: jnp.full_like(a, 3.0))
+    after, step = agent.step_policy(params, env, batch)
+    assert bool(step.accepted)
+    assert float(step.surrogate) > 0
+    assert (after["params"]["log_std"] > params["params"]["log_std"]).all()
+
+
+def test_the_reported_spread_is_the_mean_over_the_actions(key):
+    @struct.dataclass
+    class ThreeActions(ConstantReward):
+        action_lower = (-1.0, -1.0, -1.0)
+        action_upper = (1.0, 1.0, 1.0)
+
+    state, metrics = train(SMALL, ThreeActions(), key, 1)
+    stds = np.exp(np.asarray(state.params["policy"]["params"]["log_std"], float))
+    assert stds.shape == (3,)
+    assert float(metrics.policy_std[0]) == pytest.approx(stds.mean(), rel=1e-5)
 
 
 @pytest.mark.slow

@@ -3,10 +3,11 @@
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from spjax.teachers.sagg_riac.regions import best_cut
+from spjax.teachers.sagg_riac.regions import Regions, Samples, add, best_cut, summarise
 from tests.teachers.sagg_riac.made_up import (
     SPACE,
     TEACHER,
@@ -272,3 +273,21 @@ def test_more_samples_than_there_is_room_for_push_out_the_oldest_and_are_counted
             rtol=1e-4,
             atol=1e-6,
         )
+
+
+@pytest.mark.parametrize("worst", range(5))
+def test_the_context_of_least_competence_is_found_in_every_place_of_a_full_memory(
+    worst,
+):
+    contexts = np.random.default_rng(0).normal(size=(5, 2))
+    competences = np.where(np.arange(5) == worst, -1.0, [3.0, 2.0, 4.0, 2.5, 3.5])
+    samples, regions, dropped = add(
+        Samples.empty(5, 2, 3),
+        Regions.whole(3, 2),
+        jnp.asarray(contexts),
+        jnp.asarray(competences),
+        jnp.ones(5, bool),
+    )
+    assert (int(dropped), int(samples.count)) == (0, 5)
+    lowest = summarise(samples, regions, 4).lowest[:, 0]
+    np.testing.assert_allclose(lowest, contexts[worst], rtol=1e-6)
