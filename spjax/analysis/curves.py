@@ -69,7 +69,7 @@ def learning_curve(
         curves = series.run.evaluation_curves(metric, series.group)
         draw_band(axes, series, curves.iterations, _band(curves.values, spread))
         reference = series.run.config.reference
-        if reference and metric == "discounted_return" and not series.group.settings:
+        if reference and metric == reference.metric and not series.group.settings:
             _draw_reference(axes, series, reference)
     axes.set_ylabel(metric_label(runs, metric))
     from_zero([axes])

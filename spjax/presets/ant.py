@@ -62,9 +62,7 @@ def _fast(names: Names) -> bool:
 
 
 def _agent(names: Names) -> Settings:
-    envs, steps = (
-        (FAST_SLOTS, FAST_SLOT_STEPS) if _fast(names) else (SLOTS, SLOT_STEPS)
-    )
+    envs, steps = (FAST_SLOTS, FAST_SLOT_STEPS) if _fast(names) else (SLOTS, SLOT_STEPS)
     shared: Settings = {
         "hidden": (64, 64),
         "discount": 0.995,

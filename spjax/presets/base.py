@@ -1,8 +1,8 @@
 """Looks a published experiment up by names.
 
 Two variants exist where paper and published results differ: "published" (what the results most plausibly used, the default)
-and "article" (the printed text); a task may have more. A preset is a difference from the defaults of its parts; each file beside this one is the
-table of a task. A task without a table trains on the defaults.
+and "article" (the printed text); a task may have more. A preset is a difference from the defaults of its parts; each file
+beside this one is the table of a task. A task without a table trains on the defaults.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from spjax import catalogue
 from spjax.agents.base import Agent
 from spjax.envs.base import Task
 from spjax.presets.published import published
-from spjax.presets.table import SCHEDULED, STARTED, Names, table_of
+from spjax.presets.table import SCHEDULED, STARTED, VARIANTS, Names, table_of
 from spjax.runs.schema import Preset
 from spjax.settings import Part, check_value, nearest, put
 from spjax.teachers.base import Teacher
@@ -45,8 +45,8 @@ def preset(
     made: Task = catalogue.make("task", task)
     table = table_of(task)
     if variant not in table.variants:
-        known = nearest(variant, table.variants)
-        raise ValueError(f"unknown variant {variant!r}; {known}")
+        others = nearest(variant, table.variants)
+        raise ValueError(f"unknown variant {variant!r}; {others}")
     agent = agent or next(iter(table.agents), _fitting_agent(made))
     learner: Agent = catalogue.make("agent", agent)
     if learner.collects == "rollouts" and made.collected == "slots":
@@ -130,7 +130,7 @@ def _with_reference(config: RunConfig, names: Names) -> RunConfig:
         names.start,
         config.hold_position,
     )
-    if found is None or names.article:
+    if found is None or names.variant != VARIANTS[0]:
         return config
     return dataclasses.replace(
         config, printed=Printed(of=config.identity, reference=found)
