@@ -25,7 +25,6 @@ from benchmarks.paper.records import (
 )
 from benchmarks.paper.runner import Plan, status_lines, train
 from spjax.analysis.records import record_of_group
-from spjax.analysis.statistics import mean, standard_error
 from spjax.analysis.tables import estimate_text, markdown
 from spjax.contexts import Gaussian
 from spjax.envs.ant import BEHIND, GOAL_X, TARGET_STD
@@ -229,9 +228,8 @@ def _row(cell: Cell, records: Sequence[Record]) -> list[str]:
     returns = by_metric["discounted_return"]
 
     def estimate(metric: str, decimals: int, scale: float = 1.0) -> str:
-        values = scale * np.array(by_metric[metric]["values"], float)
-        estimated = float(mean(values)), float(standard_error(values))
-        return estimate_text(*estimated, decimals)
+        value, error = (by_metric[metric][key] for key in ("mean", "standard_error"))
+        return estimate_text(value and scale * value, error and scale * error, decimals)
 
     return [
         words,
