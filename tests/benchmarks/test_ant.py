@@ -12,8 +12,13 @@ import pytest
 
 import spjax
 from benchmarks.ant import ablation, walls
+from benchmarks.paper import figure_ant, table_2
 from benchmarks.paper.blocks import blocks_of
-from benchmarks.paper.records import finished_runs
+from benchmarks.paper.kept import keep
+from benchmarks.paper.pictures import ant as ant_pictures
+from benchmarks.paper.records import Runs, finished_runs
+from spjax.analysis.statistics import welch_against_paper
+from spjax.analysis.tables import p_text
 from spjax.envs.ant import Ant
 from spjax.runs.results import read_records
 
@@ -129,3 +134,79 @@ def _with_columns(folder: Path) -> None:
         "success": [True] * 4,
     }
     pq.write_table(pa.table(columns), folder / "trajectories.parquet")
+
+
+@pytest.fixture
+def ants(make_cell: MakeCell, tmp_path: Path) -> Runs:
+    """Both schedules of SPDL: discounted returns of 300 and 400 at the end, and twice as much without discount."""
+    for cell, final in zip(figure_ant.CELLS[:2], (300.0, 400.0), strict=True):
+        _with_columns(make_cell(cell, [final, final]))
+    return finished_runs(
+        b for cell in figure_ant.CELLS[:2] for b in blocks_of(cell, tmp_path, 2)
+    )
+
+
+@pytest.mark.slow
+def test_the_figure_compares_the_return_without_discount_with_print(
+    ants: Runs, tmp_path: Path
+) -> None:
+    text = figure_ant.report(ants, tmp_path / "results")
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines()[2:8]]
+    p = welch_against_paper([600.0, 600.0], 1371.0, 23.0)
+    assert lines[0] == [
+        *("SPDL (ζ)", "2", "600 ± 0", f"1371 ± 23 (p {p_text(p)})", "300 ± 0"),
+        "100 ± 0",
+    ]
+    assert [line[0] for line in lines[2:]] == [
+        "ALP-GMM",
+        "GoalGAN",
+        "Random",
+        "Default",
+    ]
+    assert lines[2][1:4] == ["…", "…", "–"]
+    assert "maximum is\n4,500" in text
+    assert "allow is 1,172" in text
+    records = read_records(tmp_path / "results" / "figure-ant.json")
+    compared = {e["metric"] for e in records if e["paper_mean"] is not None}
+    assert compared == {"episode_return"}
+    assert len(records) == 2 * 3
+    pictures = sorted((tmp_path / "results" / "pictures" / "figure-ant").glob("*.png"))
+    assert [picture.stem for picture in pictures] == [
+        *("contexts_bound", "contexts_proportion", "discounted_returns", "fans"),
+        "returns",
+    ]
+
+
+def test_table_2_takes_the_ants_threshold_from_returns_without_discount(
+    ants: Runs, tmp_path: Path
+) -> None:
+    pair = table_2.pair_of(figure_ant.CELLS[:2], ants)
+    assert [entry["metric"] for entry in pair.returns] == ["episode_return"] * 2
+    assert [entry["paper_mean"] for entry in pair.returns] == [1371.0, 1305.0]
+    assert [entry["threshold"] for entry in pair.crossings] == [480.0, 480.0]
+    assert [entry["values"] for entry in pair.crossings] == [[320.0] * 2, [240.0] * 2]
+    assert [entry["paper_mean"] for entry in pair.crossings] == [131.0, 131.0]
+    text = table_2.report(ants, tmp_path / "results")
+    line = text.splitlines()[2].strip("| ").split(" | ")
+    assert line[:6] == ["ant", "PPO", "SPDL (ζ)", "2", "600 ± 0", "1371 ± 23"]
+    assert line[7] == "480"
+    assert "without discount" in text
+
+
+def test_the_median_of_episodes_is_over_those_that_go_on() -> None:
+    paths = [np.array([0.0, 1.0, 2.0]), np.array([0.0, 3.0]), np.array([0.0, 5.0, 4.0])]
+    np.testing.assert_array_equal(ant_pictures.median_over_time(paths), [0.0, 3.0, 3.0])
+
+
+def test_all_episodes_of_an_ant_are_kept_and_one_of_a_point_mass(
+    make_cell: MakeCell, tmp_path: Path
+) -> None:
+    ant, mass = figure_ant.CELLS[0], table_2.CELLS[0]
+    for cell in (ant, mass):
+        _with_columns(make_cell(cell, [1.0, 2.0]))
+        keep(blocks_of(cell, tmp_path, 2), tmp_path / "kept")
+    counts = [
+        len(pq.read_table(tmp_path / "kept" / cell.name / "trajectories.parquet"))
+        for cell in (ant, mass)
+    ]
+    assert counts == [4, 2]
