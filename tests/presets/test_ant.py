@@ -79,6 +79,7 @@ def test_fast_has_thousands_of_slots_and_a_whole_episode_an_iteration(agent):
     assert config.agent.num_envs == config.teacher.buffer_size == 2048
     assert config.agent.num_steps == config.task.horizon
     assert config.num_iterations == 200
+    assert config.reference is None  # what is in print is not of this
     assert config.task == published.task
     assert config.teacher.schedule == published.teacher.schedule
 

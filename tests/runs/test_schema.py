@@ -46,6 +46,13 @@ def test_a_record_is_the_same_after_a_file(scenario: Scenario) -> None:
     assert again.settings["agent"]["max_grad_norm"] == math.inf
 
 
+def test_a_reference_that_says_no_metric_is_of_the_discounted_return() -> None:
+    record = record_of(Scenario(reference=REFERENCE))
+    raw = json.loads(json.dumps(record.to_json()))
+    del raw["reference"]["metric"]  # as folders have it that were written before
+    assert RunRecord.from_json(raw) == record
+
+
 def test_infinite_settings_are_strict_json(make_run: MakeRun) -> None:
     folder = make_run(swept=({"agent.max_grad_norm": -math.inf},))
     raw = json.loads((folder / "config.json").read_text(), parse_constant=refuse)
@@ -73,6 +80,7 @@ def test_format_2_spells_a_part_by_kind_name_and_settings() -> None:
         "num_iterations": 400,
         "last_evaluated": 395,
         "source": "Someone (2021)",
+        "metric": "discounted_return",
     }
     alone = dataclasses.replace(record_of(Scenario()), preset=None)
     assert (alone.to_json()["preset"], alone.to_json()["reference"]) == (None, None)
