@@ -86,6 +86,7 @@ def test_every_setting_that_the_readme_names_is_a_flag():
             ("task", "point-mass-3d"),
             ("task", "ball-catching"),
             ("task", "ball-in-a-cup"),
+            ("task", "ant"),
         )
     ]
     parts += [PPO(), SelfPaced().bound_to(parts[0]), SelfPaced(schedule=Bound())]
