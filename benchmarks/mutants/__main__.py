@@ -4,11 +4,11 @@ A mutant is the code with one place changed: + for -, < for <=, a constant, two 
 mutants of the rooms below, a random sample is put before the tests that run the changed line, the quickest first, in a copy
 of the repository. A failing test catches a mutant; so does a time-out, or a package that no longer starts.
 
-The first run watches which lines each test runs (some minutes); this and every trial are kept below ``.cache/mutants``, so
-an interrupted run goes on, and after a change only those mutants are tried again that it concerns: caught ones when their
-module or the test that caught them has changed, survivors when any test has. A survivor that does what the code does is
-not counted; ``benchmarks/mutants/verdicts.json`` says which and why. Writes ``benchmarks/results/mutants.json``, and the
-survivors into ``mutants.md`` beside it.
+The first run watches which lines each test runs, which takes longer than the tests; this and every trial are kept below
+``.cache/mutants``, so an interrupted run goes on, and after a change only those mutants are tried again that it concerns: caught
+ones when their module or the test that caught them has changed, survivors when any test has. A survivor that does what the code
+does is not counted; ``benchmarks/mutants/verdicts.json`` says which and why. Writes ``benchmarks/results/mutants.json``, and
+the survivors into ``mutants.md`` beside it.
 """
 
 import queue
@@ -45,7 +45,12 @@ TESTS = (
 
 
 def main(
-    sample: int = 200, seed: int = 0, jobs: int = 1, only: str = "", budget: float = 60
+    sample: int = 200,
+    seed: int = 0,
+    jobs: int = 1,
+    only: str = "",
+    budget: float = 60,
+    unchanged: bool = False,
 ) -> None:
     """Draws mutants, puts them before the tests, and reports those that survive.
 
@@ -55,6 +60,7 @@ def main(
         jobs: mutants that are tried at the same time.
         only: text that the name of a mutant must have to be tried ("file:line: before  ->  after"); nothing is written then.
         budget: seconds of CPU, compilation included, after which a mutant is put before no further test.
+        unchanged: run the same tests without the changes instead; none should fail.
     """
     sources = modules(ROOT, CODE)
     every = [
@@ -65,6 +71,11 @@ def main(
     mutants = [one for one in drawn(every, sample, seed) if only in one.name]
     print(f"{len(mutants)} of {len(every)} mutants", flush=True)
 
+    if unchanged:
+        same = [mutant.undone(sources[mutant.file]) for mutant in mutants]
+        trials = Trials(CACHE / "unchanged.jsonl", ROOT)
+        _try(same, watch(ROOT, CACHE, TESTS), trials, jobs, budget)
+        return
     verdicts = read_verdicts()
     settled = {key for key, one in verdicts.items() if one["verdict"] == EQUIVALENT}
     trials = Trials(CACHE / "trials.jsonl", ROOT)
@@ -102,8 +113,8 @@ def _try(
             worker = workers.get()
             try:
                 source = (ROOT / mutant.file).read_text()
-                tests = reach.chosen(mutant, digest(source))
-                return mutant, run_trial(mutant, worker, tests, budget, trials)
+                rounds = reach.chosen(mutant, digest(source))
+                return mutant, run_trial(mutant, worker, rounds, budget, trials)
             finally:
                 workers.put(worker)
 

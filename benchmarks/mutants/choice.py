@@ -16,7 +16,7 @@ from benchmarks.mutants.mutate import Mutant
 from benchmarks.mutants.reach import VARIABLE, Reached, read_reach
 from spjax.runs.files import write_json
 
-STAGES = (0.5, 2.0, 8.0)  # seconds; tests of one stage stay together by file
+QUICK = 2.0  # seconds, while lines are watched
 
 
 class Reach:
@@ -29,10 +29,11 @@ class Reach:
         self.tests = tests
         self.watched = watched
 
-    def chosen(self, mutant: Mutant, digest: str) -> list[Reached]:
-        """Returns tests in the order in which they should run.
+    def chosen(self, mutant: Mutant, digest: str) -> list[list[Reached]]:
+        """Returns rounds of tests: the quick ones that run the change, the slower ones, and the others of their files.
 
-        The others of a file come after those that run the change themselves: they may use what these have compiled.
+        Others may use what those have compiled. In a round the tests of a file stay together and in their order, as fixtures
+        and counts of compilations demand; files of the mutant's own room come first.
 
         Args:
             mutant: what they are for.
@@ -41,33 +42,39 @@ class Reach:
         direct = [test for test in self.tests if self._runs(test, mutant, digest)]
         files = {test.file for test in direct}
         names = {test.test for test in direct}
-        others = [
-            test for test in self.tests if test.file in files and test.test not in names
-        ]
-        order = _order(mutant)
-        return [*sorted(direct, key=order), *sorted(others, key=order)]
+        rounds = (
+            [test for test in direct if test.seconds <= QUICK],
+            [test for test in direct if test.seconds > QUICK],
+            [
+                test
+                for test in self.tests
+                if test.file in files and test.test not in names
+            ],
+        )
+        return [_ordered(mutant, tests) for tests in rounds if tests]
 
     def _runs(self, test: Reached, mutant: Mutant, digest: str) -> bool:
         same = self.watched[test.file].get(mutant.file) == digest
         return test.runs(mutant.file, mutant.lines if same else None)
 
 
-class _order:
-    """The order of tests: those of the mutant's own room, the quick ones, those named after its module, by file."""
+def _ordered(mutant: Mutant, tests: Sequence[Reached]) -> list[Reached]:
+    """Returns tests with the files of the mutant's room first, then those named after its module, then the quick ones."""
+    room, module = Path(mutant.file).parts[1], Path(mutant.file).stem
+    seconds: dict[str, list[float]] = {}
+    for test in tests:
+        seconds.setdefault(test.file, []).append(test.seconds)
 
-    def __init__(self, mutant: Mutant) -> None:
-        self.room = Path(mutant.file).parts[1]
-        self.module = Path(mutant.file).stem
-
-    def __call__(self, test: Reached) -> tuple[bool, int, bool, str]:
-        file = Path(test.file)
-        stage = sum(test.seconds > limit for limit in STAGES)
+    def order(test: Reached) -> tuple[bool, bool, float, str]:
+        file, own = Path(test.file), seconds[test.file]
         return (
-            file.parts[1] != self.room,
-            stage,
-            self.module not in file.stem,
+            file.parts[1] != room,
+            module not in file.stem,
+            sum(own) / len(own),
             test.file,
         )
+
+    return sorted(tests, key=order)
 
 
 def watch(root: Path, cache: Path, folders: Iterable[str]) -> Reach:

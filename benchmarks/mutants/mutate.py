@@ -86,6 +86,11 @@ class Mutant:
         """Returns a random number of the mutant, which no other change of the code moves."""
         return hashlib.sha256(repr((seed, *self.key)).encode()).hexdigest()
 
+    def undone(self, source: str) -> "Mutant":
+        """Returns a mutant that changes nothing, at the same place of the same source."""
+        text = source.encode()[self.start : self.end].decode()
+        return dataclasses.replace(self, text=text)
+
     def applied(self, source: str) -> str:
         """Returns the source of the mutated module."""
         encoded = source.encode()

@@ -31,8 +31,8 @@ class Trial:
     caught: bool
     by: str  # the test that fails, or what else happened; "" where it survived
     seconds: float
-    tests: int  # that were run, or could have been after the one that caught it
-    left: int  # that there were no seconds for
+    tests: int  # of the rounds that were begun, but for those that are left
+    left: int  # that there were no seconds for, or no need
     budget: float  # seconds of CPU
     module: str  # digest of the module as it was
     judges: str  # digest of the file of the test that caught it; of all tests where none did
@@ -56,7 +56,7 @@ class Trials:
         trial = self.kept.get(mutant.key)
         if trial is None or trial.module != digest(source):
             return None
-        if trial.left and trial.budget < budget:
+        if not trial.caught and trial.left and trial.budget < budget:
             return None
         return trial if trial.judges == self.judges(trial.by) else None
 
@@ -125,26 +125,39 @@ class Worker:
 def run_trial(
     mutant: Mutant,
     worker: Worker,
-    tests: Sequence[Reached],
+    rounds: Sequence[Sequence[Reached]],
     budget: float,
     trials: Trials,
 ) -> Trial:
-    """Runs tests, in their order until one fails, against a mutant in the worker's copy of the repository."""
+    """Runs tests, round by round until one fails, against a mutant in the worker's copy of the repository.
+
+    Args:
+        mutant: the change.
+        worker: what runs them.
+        rounds: of tests, each in a process of its own.
+        budget: seconds of CPU, of all rounds together.
+        trials: where the trial is kept.
+    """
     file = worker.tree / mutant.file
     source = file.read_text()
     started = time.monotonic()
-    answer = Answer(0, "", 0)
-    if tests:
-        with _changed(file, mutant.applied(source)):
-            answer = worker.run(tests, budget)
-    by = _failed(answer)
+    by, spent, left = "", 0.0, 0
+    with _changed(file, mutant.applied(source)):
+        for tests in rounds:
+            if by or spent > budget:
+                left += len(tests)
+                continue
+            answer = worker.run(tests, budget - spent)
+            by = _failed(answer)
+            spent += answer.seconds
+            left += answer.left
     return Trial(
         key=mutant.key,
         caught=bool(by),
         by=by,
         seconds=round(time.monotonic() - started, 1),
-        tests=len(tests) - answer.left,
-        left=answer.left,
+        tests=sum(map(len, rounds)) - left,
+        left=left,
         budget=budget,
         module=digest(source),
         judges=trials.judges(by),

@@ -46,6 +46,7 @@ class Answer:
     code: int  # pytest's exit code, 0 where the budget was spent; or `TIME_OUT`
     output: str
     left: int  # tests that there was no budget for
+    seconds: float  # of CPU
 
 
 class Budget:
@@ -73,7 +74,7 @@ def run(job: Job) -> Answer:
         process = os.fork()
         if not process:
             _run_here(job, output, left)
-        _, status = os.waitpid(process, 0)
+        _, status, usage = os.wait4(process, 0)
         with suppress(ProcessLookupError):
             os.killpg(process, signal.SIGKILL)
         code = os.waitstatus_to_exitcode(status)
@@ -83,6 +84,7 @@ def run(job: Job) -> Answer:
             TIME_OUT if code in ENDED else abs(code),
             output.read(),
             int(left.read() or 0),
+            usage.ru_utime + usage.ru_stime,
         )
 
 

@@ -33,6 +33,7 @@ from benchmarks.paper import (
     figure_trade_off,
     table_1,
     table_2,
+    table_adam,
 )
 from benchmarks.paper.blocks import Block, time_left
 from benchmarks.paper.cells import Cell
@@ -54,6 +55,7 @@ from spjax.training.train import Interrupted
 _MODULES = (
     table_1,
     table_2,
+    table_adam,
     figure_point_mass,
     figure_trade_off,
     figure_ant,
@@ -84,6 +86,7 @@ EXAMPLES = """examples:
   python -m benchmarks.paper figure-ant --seeds 5                     the ant with PPO, 5 seeds first
   python -m benchmarks.paper figure-gate figure-gate-success          the episodic learners on the gate, 40 seeds
   python -m benchmarks.paper figure-slots                             ball catching with fewer slots, 5 seeds
+  python -m benchmarks.paper table-adam                               PPO with Adam's epsilon in both places, 20 seeds
   python -m benchmarks.paper figure-regularizer                       a picture that needs no training
   python -m benchmarks.paper table-2 --results mine --runs runs/mine  all of it anew, beside what is recorded
   python -m benchmarks.paper table-1 table-2 --report-only            how far everything is, and the tables of what is there

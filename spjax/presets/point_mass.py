@@ -1,4 +1,4 @@
-"""The point-mass experiments (Klink et al., 2021, Section 6 and the appendix "Experimental Details").
+"""The point-mass experiments (Klink et al., 2021, Section 7.2 and the appendix "Experimental Details").
 
 The printed text ("article") differs from the published results in these points:
 

@@ -9,8 +9,9 @@ import pytest
 
 from benchmarks.mutants import __main__ as command
 from benchmarks.mutants import report
-from benchmarks.mutants.choice import digest, watch
+from benchmarks.mutants.choice import Reach, digest, watch
 from benchmarks.mutants.mutate import Mutant, drawn, mutants_of
+from benchmarks.mutants.reach import Reached
 from benchmarks.mutants.report import Counts, read_verdicts, summary
 from benchmarks.mutants.trial import Trial, Trials, Worker, copied, run_trial
 
@@ -75,10 +76,10 @@ def tried(root: Path, before: str, after: str, budget: float = 60) -> Trial:
         if (one.before, one.after) == (before, after)
     ]
     reach = watch(root, root / ".cache", ["tests/agents"])
-    tests = reach.chosen(mutant, digest(source))
+    rounds = reach.chosen(mutant, digest(source))
     with copied(root) as tree, Worker(tree) as worker:
         trials = Trials(root / "trials.jsonl", root)
-        trial = run_trial(mutant, worker, tests, budget, trials)
+        trial = run_trial(mutant, worker, rounds, budget, trials)
         assert (tree / FILE).read_text() == source
     assert (root / FILE).read_text() == source
     return trial
@@ -224,6 +225,48 @@ def test_no_test_begins_when_the_seconds_are_spent(root: Path) -> None:
     test.write_text(test.read_text() + again)
     unseen = tried(root, "return number * 3", "return number * 6", budget=0)
     assert (unseen.caught, unseen.tests, unseen.left) == (False, 1, 2)
+
+
+def test_tests_of_a_file_stay_together_and_those_of_the_own_room_come_first() -> None:
+    (mutant, *_) = mutants_of(FILE, (textwrap.dedent(MODULE)).lstrip())
+    assert mutant.lines == (4, 4)
+
+    def reached(test: str, seconds: float, line: int = 4) -> Reached:
+        return Reached(test, seconds, {FILE: frozenset({line})})
+
+    tests = [
+        reached("tests/solvers/test_a.py::first", 0.1),
+        reached("tests/agents/test_b.py::first", 1.5),
+        reached("tests/agents/test_b.py::second", 0.1),
+        reached("tests/agents/test_b.py::slow", 9.0),
+        reached("tests/agents/test_c.py::first", 0.3),
+        reached("tests/agents/test_c.py::elsewhere", 0.1, line=9),
+        reached("tests/agents/test_toy.py::first", 1.9),
+        reached("tests/agents/test_d.py::elsewhere", 0.1, line=9),
+    ]
+    watched = {test.file: {FILE: "now"} for test in tests}
+    rounds = Reach(tests, watched).chosen(mutant, "now")
+    names = [[test.test.removeprefix("tests/") for test in one] for one in rounds]
+    assert names == [
+        [
+            "agents/test_toy.py::first",
+            "agents/test_c.py::first",
+            "agents/test_b.py::first",
+            "agents/test_b.py::second",
+            "solvers/test_a.py::first",
+        ],
+        ["agents/test_b.py::slow"],
+        ["agents/test_c.py::elsewhere"],
+    ]
+    moved = Reach(tests, watched).chosen(mutant, "later")
+    assert sum(map(len, moved)) == len(tests)
+
+
+def test_without_the_change_no_test_fails(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.main(sample=2, unchanged=True)
+    assert "2 of 2, 0 caught" in capsys.readouterr().out
 
 
 def test_an_interrupted_run_goes_on_and_a_better_test_is_noticed(

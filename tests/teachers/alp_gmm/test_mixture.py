@@ -12,6 +12,7 @@ from sklearn.mixture import GaussianMixture
 from spjax.teachers.alp_gmm import mixture as mixture_module
 from spjax.teachers.alp_gmm.mixture import (
     CANDIDATES,
+    _seed,
     fit_mixture,
     init_fit,
     maximise_likelihood,
@@ -90,6 +91,14 @@ def reference(rows, responsibilities):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(rows)
+
+
+def test_every_row_is_as_likely_a_first_centre_and_the_farthest_one_is_the_second(key):
+    rows = jnp.array([[7.0], [7.0], [7.0], [19.0]])
+    draws = jax.random.uniform(key, (1000, 2, CANDIDATES))
+    seeds = jax.vmap(lambda draws: _seed(draws, rows, jnp.ones(4, bool)))(draws)
+    assert float((seeds[:, 0] == 19).mean(dtype=float)) == pytest.approx(0.25, abs=0.05)
+    np.testing.assert_array_equal(seeds[:, 0] + seeds[:, 1], 26.0)
 
 
 @pytest.mark.slow
