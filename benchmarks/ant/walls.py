@@ -239,5 +239,5 @@ def _records(
             metric=metric,
             seeds=seeds,
             values=values.astype(float),
-            command=command_line("benchmarks.ant walls"),
+            command=command_line("benchmarks.ant"),
         )
