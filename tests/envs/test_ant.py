@@ -111,7 +111,7 @@ def test_an_ant_at_rest_stands_on_its_four_feet(model):
     mujoco.mj_step(model, data, 500)
     feet = {frozenset(("floor", f"{name}_foot")) for name, *_ in scene.LEGS}
     assert touching(model, data) == feet
-    assert np.abs(data.qvel).max() < 0.02
+    assert np.abs(data.qvel).max() < 0.05
     assert np.abs(data.qpos[:2]).max() < 0.05
     assert data.qpos[2] > scene.TORSO_RADIUS + 0.05
 
@@ -167,6 +167,7 @@ def test_the_gate_is_state_so_all_gates_share_one_compiled_model(key):
     assert Ant().physics_scene() is Ant().physics_scene()
 
 
+@pytest.mark.slow
 def test_a_reset_starts_near_rest_in_front_of_the_wall(key):
     keys = jax.random.split(key, 2000)
     states = jax.jit(jax.vmap(ENV.reset, (0, None)))(keys, AHEAD)
@@ -316,6 +317,7 @@ def exploding(monkeypatch):
     monkeypatch.setattr(scene, "start", fast)
 
 
+@pytest.mark.slow
 def test_exploded_episodes_are_counted_in_training_and_earn_nothing(exploding, key):
     def act(key, observation):
         return jnp.zeros(8), None
@@ -332,6 +334,7 @@ def test_exploded_episodes_are_counted_in_training_and_earn_nothing(exploding, k
     assert not episodes.success.any() | episodes.discounted_return.any()
 
 
+@pytest.mark.slow
 def test_exploded_episodes_are_no_successes_of_an_evaluation(exploding, key):
     agent = PPO(hidden=(4,), discount=0.995)
     collector = SlotCollector(ENV, agent, Target().bound_to(ENV))
