@@ -50,6 +50,7 @@ from benchmarks.paper.runner import Plan, status_lines, train
 from spjax.cli.errors import describe
 from spjax.cli.report import frozen_lanes
 from spjax.runs.provenance import device
+from spjax.runs.results import read_records
 from spjax.training.train import Interrupted
 
 _MODULES = (
@@ -258,17 +259,25 @@ def _report(
 
 
 def _written(name: str, runs: Runs, results: Path) -> str:
-    """Writes a report and returns its text; a record that has more than is finished here stays as it is."""
+    """Writes a report and returns its text; a record that has more than is finished here stays as it is.
+
+    Tables 1 and 2 fill cells that are not finished here with what is recorded of them.
+    """
     module: Any = EXPERIMENTS[name]
+    file = f"{getattr(module, 'RECORDS', name)}.json"
+    before = results / file
     with tempfile.TemporaryDirectory() as folder:
-        text: str = module.report(runs, Path(folder))
-        record = getattr(module, "RECORDS", name)
-        lost = recorded_runs(results / f"{record}.json") - runs_in(
-            records_of(record, module.CELLS, runs)
-        )
+        if module in (table_1, table_2):
+            recorded = read_records(before) if before.is_file() else []
+            text: str = module.report(runs, Path(folder), recorded)
+            here = recorded_runs(Path(folder) / file)
+        else:
+            text = module.report(runs, Path(folder))
+            here = runs_in(records_of(name, module.CELLS, runs))
+        lost = recorded_runs(before) - here
         if lost:
             more = f"{len(lost)} runs that are neither here nor kept"
-            return f"{text}\n\n{record}.json records {more}, so {name} stays as it is; --results writes elsewhere"
+            return f"{text}\n\n{file} records {more}, so {name} stays as it is; --results writes elsewhere"
         shutil.copytree(folder, results, dirs_exist_ok=True)
         return text
 
