@@ -13,7 +13,7 @@ from spjax.cli.flags import Group, parse, read, value_of
 from spjax.cli.own import load_own, uses_of, words
 from spjax.cli.report import report
 from spjax.presets.base import preset
-from spjax.presets.table import VARIANTS, table_of
+from spjax.presets.table import table_of
 from spjax.settings import Part, Value, setting
 from spjax.training import train as training
 from spjax.training.config import PARTS, RunConfig
@@ -227,7 +227,7 @@ def _choices(task: str) -> Mapping[str, Sequence[str]]:
     return {
         "agent": catalogue.names("agent"),
         "teacher": catalogue.names("teacher"),
-        "variant": VARIANTS,
+        "variant": table_of(task).variants,
         "start": ("initial", "target"),
     }
 

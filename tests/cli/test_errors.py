@@ -18,6 +18,7 @@ BUILT_IN = (
     "gate-precision",
     "gate-global",
     "ball-in-a-cup",
+    "ant",
     "reacher",
     "reacher-step",
     "policy-search",
