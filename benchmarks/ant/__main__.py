@@ -8,7 +8,7 @@ import tyro
 
 from benchmarks.ant.ablation import ablation
 from benchmarks.ant.walls import walls
-from spjax.cli.cache import keep_compiled_programs
+from spjax.cache import keep_compiled_programs
 
 if __name__ == "__main__":
     keep_compiled_programs()

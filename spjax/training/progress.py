@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Bool, Float, PyTree
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -125,21 +125,22 @@ def count(number: int, noun: str) -> str:
 
 
 def standstill(
-    teachers: Sequence[Teacher], iteration: int, metrics: Metrics
+    teachers: Sequence[Teacher],
+    iteration: int,
+    returns: Float[np.ndarray, " lane"],
+    present: Bool[np.ndarray, " lane"],
 ) -> str | None:
     """Returns one sentence where no curriculum of the run moves, for one reason, in the last iteration; None elsewhere.
 
     Args:
         teachers: one a lane, with the settings of the lane.
-        iteration: the last one of the metrics.
-        metrics: [lane, iteration].
+        iteration: the last one.
+        returns: mean discounted return of its episodes.
+        present: whether there were any.
     """
-    returns = metrics.discounted_return
     found = {
-        teacher.still(iteration, float(value)) if present else None
-        for teacher, value, present in zip(
-            teachers, returns.value[:, -1], returns.present[:, -1], strict=True
-        )
+        teacher.still(iteration, float(value)) if known else None
+        for teacher, value, known in zip(teachers, returns, present, strict=True)
     }
     return found.pop() if len(found) == 1 else None
 

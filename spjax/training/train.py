@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from spjax.cache import keep_compiled_programs
@@ -182,8 +183,11 @@ def _run(
         writer.chunk(writer.iteration + length, metrics, snapshot)
         writer.save(writer.iteration + length, chunk.program, states)
         bar.update(writer.iteration, metrics, snapshot)
-        if teachers and (why := standstill(teachers, writer.iteration, metrics)):
-            bar.note_once(why)
+        if teachers:
+            returns = metrics.discounted_return
+            seen = np.asarray(returns.value)[:, -1], np.asarray(returns.present)[:, -1]
+            if why := standstill(teachers, writer.iteration, *seen):
+                bar.note_once(why)
         stopped = False
         if followers.callbacks:
             stopped = followers.told(
