@@ -1,6 +1,7 @@
 """Adam's epsilon before or after the correction of the moments' bias: PPO with SPDL on the point mass, both ways.
 
-The published libraries have it before (`spjax.agents.step_based.adam`), the presets after; everything else is the same.
+The published libraries have it before (`spjax.agents.step_based.adam`), and so have the presets of the point mass; optax and
+PyTorch have it after. Everything else is the same.
 """
 
 import dataclasses
@@ -10,35 +11,44 @@ from benchmarks.paper.cells import ENVS, Cell
 from benchmarks.paper.records import Runs, final_return, records_of, write_report
 from benchmarks.paper.table_2 import SCHEDULES
 from spjax.analysis.statistics import welch_test
-from spjax.analysis.tables import estimate_text, finite_values, markdown, p_text
+from spjax.analysis.tables import (
+    estimate_text,
+    finite_values,
+    markdown,
+    p_against_paper,
+    p_text,
+)
 from spjax.runs.results import Record
 
 NAME = "table-adam"
-AFTER = [Cell(env, "ppo", schedule) for env in ENVS for schedule in SCHEDULES]
-BEFORE = [
+BEFORE = [Cell(env, "ppo", schedule) for env in ENVS for schedule in SCHEDULES]
+AFTER = [
     dataclasses.replace(
         cell,
-        suffix="before-correction",
-        settings={"agent.adam_epsilon": "before-correction"},
+        suffix="after-correction",
+        settings={"agent.adam_epsilon": "after-correction"},
     )
-    for cell in AFTER
+    for cell in BEFORE
 ]
 CELLS = [*AFTER, *BEFORE]
 HEADER = (
     "task",
     "schedule",
+    "paper",
     "after: seeds",
     "after",
     "lowest",
+    "of print",
     "before: seeds",
     "before",
     "lowest",
+    "of print",
     "p",
 )
 NOTES = """
 Mean discounted return of PPO on the target tasks after 400 iterations ± one standard error, and the lowest of the seeds, with
-Adam's epsilon of 1e-5 after the correction of the moments' bias (the presets) and before it (the published libraries); p is
-Welch's between the two.
+Adam's epsilon of 1e-5 after the correction of the moments' bias and before it (the published libraries, and the presets); p is
+Welch's between the two, and "of print" that of each against the paper.
 """
 
 
@@ -60,6 +70,7 @@ def _row(after: Cell, before: Cell, runs: Runs) -> list[str]:
     return [
         after.env,
         after.curriculum.label,
+        estimate_text(second["paper_mean"], second["paper_standard_error"], 2),
         *_summary(first),
         *_summary(second),
         p_text(p),
@@ -69,4 +80,5 @@ def _row(after: Cell, before: Cell, runs: Runs) -> list[str]:
 def _summary(record: Record) -> list[str]:
     values = finite_values(record)
     estimate = estimate_text(record["mean"], record["standard_error"], 2)
-    return [str(len(values)), estimate, f"{min(values):.2f}"]
+    p = p_text(p_against_paper(record))
+    return [str(len(values)), estimate, f"{min(values):.2f}", p]

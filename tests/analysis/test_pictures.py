@@ -86,7 +86,7 @@ def test_a_swept_run_has_snapshots_and_trajectories_for_each_value(
 ) -> None:
     stems = [file.stem for file in plot_run(make_run(swept=SWEPT))][4:]
     values = [f"teacher.schedule.zeta-{value}" for value in (0.8, 1.6)]
-    assert stems == [
+    assert [stem for stem in stems if stem != "sweep"] == [
         f"{name}-{value}" for name in ("contexts", "trajectories") for value in values
     ]
 
@@ -222,6 +222,17 @@ def test_the_learning_curve_is_the_mean_with_two_standard_errors_and_the_publish
     assert axes.get_title(loc="left") == "mean ± 2 standard errors, 4 seeds"
 
 
+def test_the_published_value_is_drawn_among_the_returns_that_it_is_one_of(
+    make_run: MakeRun,
+) -> None:
+    printed = dataclasses.replace(REFERENCE, metric="episode_return")
+    run = load_run(make_run(reference=printed))
+    for metric, drawn in (("discounted_return", 0), ("episode_return", 1)):
+        lines = learning_curve([run], ["self-paced"], metric).axes[0].lines
+        dashed = [line for line in lines if list(line.get_xdata()) == [0, 1]]
+        assert len(dashed) == drawn
+
+
 @pytest.mark.parametrize(("length", "drawn"), [(400, [400.0]), (20, []), (500, [])])
 def test_the_published_value_is_marked_at_the_end_of_a_run_of_its_length(
     make_run: MakeRun, length, drawn
@@ -338,7 +349,10 @@ def test_context_snapshots_have_a_column_an_iteration_and_a_row_a_dimension(
         "gate width [m]",
         "friction [1/s]",
     ]
-    assert legend(figure) == ["seed 5", "seed 16", "seed 20", "seed 22", "target"]
+    assert legend(figure) == [
+        *("seed 5", "seed 16", "seed 20", "seed 22"),
+        *("initial", "target"),
+    ]
     rows = {
         (row["lane"], row["iteration"]): row["contexts"]
         for row in run.evaluation.to_pylist()
@@ -346,7 +360,8 @@ def test_context_snapshots_have_a_column_an_iteration_and_a_row_a_dimension(
     drawn = panels[1, 2].collections[-1].get_offsets()
     np.testing.assert_allclose(drawn, np.reshape(rows[5, 30], (20, 3))[:, [0, 2]])
     for axes, target in zip(panels[:, 0], ([2.5, 0.5], [2.5, 0.0]), strict=True):
-        assert axes.lines[0].get_xydata().tolist() == [target]
+        *_, star = axes.lines
+        assert star.get_xydata().tolist() == [target]
 
 
 def test_contexts_of_one_dimension_are_drawn_over_the_iterations(
