@@ -60,5 +60,20 @@ def as_leaves(part: Tree) -> Tree:
     )
 
 
+def node_types(tree: PyTree) -> tuple[type | None, ...]:
+    """Returns the classes of all nodes, None for leaves; a static argument that tells pytrees apart for ``jax.jit``.
+
+    jaxlib 0.10 takes two structures for equal that differ in the classes of their nodes alone, so that now and then a function
+    compiled for one teacher, say, would be called with another one that has the same settings.
+    """
+
+    def walk(structure: PyTree) -> list[type | None]:
+        data = structure.node_data()
+        below = [one for child in structure.children() for one in walk(child)]
+        return [None if data is None else data[0], *below]
+
+    return tuple(walk(jax.tree.structure(tree)))
+
+
 def _is_key(leaf: PyTree) -> bool:
     return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)

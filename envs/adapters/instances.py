@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from spjax.contexts import ContextDistribution, ContextSpace
 from spjax.envs.base import Env, EnvState, contain
-from spjax.trees import as_leaves
+from spjax.trees import as_leaves, node_types
 
 # how many -> contexts [count, dim], or a distribution of them
 Source: TypeAlias = ContextDistribution | Callable[[int], ArrayLike]
@@ -40,7 +40,7 @@ class Instances:
         self._count = count
         self._source = as_leaves(task.target) if contexts is None else contexts
         options = tuple(sorted(task.compiler_options.items()))
-        self._reset, self._step = _compiled(options)
+        self._reset, self._step = _compiled(options, node_types(self._task))
         self._numbers = np.zeros(count, np.uint32)
         self._states: EnvState | None = None
 
@@ -88,7 +88,10 @@ class Instances:
     def _drawn(self, mask: Bool[np.ndarray, " env"]) -> Float[np.ndarray, "env dim"]:
         if isinstance(self._source, ContextDistribution):
             with jax.enable_x64(False):
-                return np.asarray(_draw(self._source, self._numbers, self.space))
+                drawn = _draw(
+                    self._source, self._numbers, self.space, node_types(self._source)
+                )
+            return np.asarray(drawn)
         count = int(mask.sum())
         given = np.asarray(self._source(count), np.float32)
         if given.shape != (count, self.space.size):
@@ -103,8 +106,10 @@ class Instances:
 
 
 @functools.cache
-def _compiled(options: tuple[tuple[str, bool], ...]) -> Functions:
-    """Returns the functions that reset and step, compiled with these options."""
+def _compiled(
+    options: tuple[tuple[str, bool], ...], types: tuple[type | None, ...]
+) -> Functions:
+    """Returns the functions that reset and step tasks of these types, compiled with these options."""
 
     def reset(
         task: Env,
@@ -139,9 +144,12 @@ def _compiled(options: tuple[tuple[str, bool], ...]) -> Functions:
     return compile(reset), compile(step)
 
 
-@functools.partial(jax.jit, static_argnames="space")
+@functools.partial(jax.jit, static_argnames=("space", "types"))
 def _draw(
-    source: ContextDistribution, numbers: UInt32[Array, " env"], space: ContextSpace
+    source: ContextDistribution,
+    numbers: UInt32[Array, " env"],
+    space: ContextSpace,
+    types: tuple[type | None, ...],
 ) -> Float[Array, "env dim"]:
     return jax.vmap(lambda n: source.sample(_key(n, _CONTEXT), space))(numbers)
 

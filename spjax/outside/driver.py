@@ -14,6 +14,7 @@ from spjax.outside import programs
 from spjax.outside.rows import Row, stacked, unstacked
 from spjax.padding import padded, padded_length
 from spjax.teachers import Teacher
+from spjax.trees import node_types
 
 _ANY = np.uint32(0)  # a seed or a number, where only shapes are asked for
 
@@ -25,6 +26,7 @@ class Driver:
         """Traces init and a draw, so that what is wrong with the teacher shows at once; raises ValueError then."""
         self._teacher = teacher
         self._space = space
+        self._fixed = programs.Fixed(space, node_types(teacher))
         leaves, self._ticket = jax.tree.flatten(self._blank_ticket())
         self.blank = Row(
             np.zeros(space.size, np.float32),
@@ -40,7 +42,7 @@ class Driver:
 
     def start(self, seed: np.uint32) -> PyTree:
         """Returns the first state."""
-        return programs.start(self._teacher, seed, space=self._space)
+        return programs.start(self._teacher, seed, fixed=self._fixed)
 
     def draw(
         self,
@@ -62,7 +64,7 @@ class Driver:
                 seed,
                 _wrapped(first + len(rows)),
                 self._attempts(follows),
-                space=self._space,
+                fixed=self._fixed,
             )
             rows += _rows(contexts, tickets)[:wanted]
         return rows
@@ -75,7 +77,7 @@ class Driver:
         number = _wrapped(first)
         return _rows(
             *programs.draw_batch(
-                self._teacher, state, seed, number, space=self._space, count=count
+                self._teacher, state, seed, number, fixed=self._fixed, count=count
             )
         )
 
@@ -89,19 +91,19 @@ class Driver:
             seed,
             _wrapped(number),
             self._episodes(rows),
-            space=self._space,
+            fixed=self._fixed,
         )
         return state, metrics, bool(finite)
 
     def _blank_ticket(self) -> PyTree:
         """Returns the ticket of an episode that never was."""
-        space = self._space
-        start = functools.partial(programs.start, space=space)
+        space, fixed = self._space, self._fixed
+        start = functools.partial(programs.start, fixed=fixed)
         state = jax.eval_shape(start, self._teacher, _ANY)
         known = (self._teacher, state, _ANY, _ANY)
         if self.composes:
             batch = functools.partial(
-                programs.draw_batch, space=space, count=programs.BLOCK
+                programs.draw_batch, fixed=fixed, count=programs.BLOCK
             )
             _, tickets = jax.eval_shape(batch, *known)
             return jax.tree.map(
@@ -112,7 +114,7 @@ class Driver:
         many = jax.tree.map(
             lambda leaf: jnp.broadcast_to(leaf, (programs.BLOCK, *leaf.shape)), last
         )
-        jax.eval_shape(functools.partial(programs.draw, space=space), *known, many)
+        jax.eval_shape(functools.partial(programs.draw, fixed=fixed), *known, many)
         return ticket
 
     def _attempts(self, follows: list[Row]) -> Attempt:

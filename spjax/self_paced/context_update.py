@@ -48,6 +48,7 @@ from spjax.solvers.augmented_lagrangian import (
     draw_back,
 )
 from spjax.solvers.precision import in_float64
+from spjax.trees import node_types
 
 
 @struct.dataclass
@@ -160,9 +161,15 @@ def update_context(
         if std_floor is None
         else jnp.broadcast_to(jnp.asarray(std_floor, dtype), (old.dim,)),
     )
-    return _update(
-        Static(alpha is None, kl_direction, precision, config, search_outliers), inputs
+    static = Static(
+        bounded=alpha is None,
+        kl_direction=kl_direction,
+        precision=precision,
+        config=config,
+        search_outliers=search_outliers,
+        families=node_types((old, target)),
     )
+    return _update(static, inputs)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))

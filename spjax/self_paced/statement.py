@@ -52,6 +52,9 @@ class Static:
     precision: Precision
     config: SolverConfig
     search_outliers: bool
+    families: tuple[
+        type | None, ...
+    ] = ()  # of old and target, see `spjax.trees.node_types`
 
 
 def dtype_of(distribution: ContextDistribution) -> jnp.dtype:
