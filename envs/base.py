@@ -9,6 +9,7 @@ import abc
 import dataclasses
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+import jax
 import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int, PyTree
@@ -142,6 +143,7 @@ class Env(Task):
     """What every step-based task offers."""
 
     collected = "slots"
+    costly_reset: ClassVar[bool] = False  # whether to reset finished slots alone
 
     @property
     @abc.abstractmethod
@@ -162,7 +164,8 @@ class Env(Task):
     def reset(self, key: Array, context: Float[Array, " dim"]) -> EnvState:
         """Returns the first state of an episode in this context, see `EnvState.start`.
 
-        It runs for every slot at every control step, whether a slot has finished or not, so it must be cheap.
+        It runs for every slot at every control step, whether a slot has finished or not, so it must be cheap, or say that it
+        is not, see `costly_reset`.
         """
 
     @abc.abstractmethod
@@ -190,3 +193,24 @@ class Env(Task):
     def resting_steps(self) -> int:
         """Control steps that an episode of zero actions lasts, about; the horizon where the task does not know better."""
         return self.horizon
+
+
+def contained(before: EnvState, after: EnvState) -> tuple[EnvState, Bool[Array, ""]]:
+    """Ends a non-finite instance where it stands, so that nothing non-finite reaches the learner.
+
+    Returns:
+        the state after a control step, where it is not finite the last finite one as terminated with reward 0; and whether so.
+    """
+    failed = ~(jnp.isfinite(after.observation).all() & jnp.isfinite(after.reward))
+    yes = jnp.asarray(True)
+    ended = dataclasses.replace(
+        before,
+        reward=jnp.zeros_like(before.reward),
+        terminated=yes,
+        truncated=~yes,
+        success=~yes,
+        time_step=after.time_step,
+    )
+    return jax.tree.map(
+        lambda bad, good: jnp.where(failed, bad, good), ended, after
+    ), failed
