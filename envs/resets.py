@@ -2,7 +2,7 @@
 
 A reset that is cheap runs for all slots, and a selection keeps what has finished. One that costs as much as a control step would
 slow everything down, so there the finished slots are gathered and reset a few at a time, until all of them are. Which slots, in
-which contexts and with which keys is the same both ways.
+which contexts and with which keys is the same both ways, and so is what comes of it, but for rounding.
 """
 
 from collections.abc import Callable
@@ -46,31 +46,32 @@ def _few_at_a_time(
     """Returns the same; a step in which nothing ended resets nothing, one in which all end resets all."""
     count = ended.shape[0]
     at_once = -(-count // SHARE)
-    whole = -(-count // at_once) * at_once
+    num_parts = -(-count // at_once)
 
     # finished slots first; rows past the last are read from anywhere and written nowhere
-    rows = jnp.nonzero(ended, size=whole, fill_value=count)[0].astype(jnp.int32)
-    total = ended.sum(dtype=jnp.int32)
+    rows = jnp.nonzero(ended, size=num_parts * at_once, fill_value=count)[0]
+    parts = rows.astype(jnp.int32).reshape(num_parts, at_once)
+    needed = (parts[:, 0] < count).sum(dtype=jnp.int32)
 
     # as plain bits, since the reuse check takes a key that is indexed inside a loop for one that is used again
     kinds = jax.tree.map(_is_key, given)
     bits = jax.tree.map(_bits, given, kinds)
 
     def unfinished(carry: tuple[Int[Array, ""], PyTree]) -> Bool[Array, ""]:
-        first, _ = carry
-        return first < total
+        part, _ = carry
+        return part < needed
 
     def restart_some(
         carry: tuple[Int[Array, ""], PyTree],
     ) -> tuple[Int[Array, ""], PyTree]:
-        first, slots = carry
-        some = lax.dynamic_slice_in_dim(rows, first, at_once)
+        part, slots = carry
+        some = parts[part]
         theirs = jax.tree.map(lambda leaf: leaf.at[some].get(mode="clip"), bits)
         fresh = jax.vmap(start)(jax.tree.map(_key, theirs, kinds))
         slots = jax.tree.map(
             lambda old, new: old.at[some].set(new, mode="drop"), slots, fresh
         )
-        return first + at_once, slots
+        return part + 1, slots
 
     _, slots = lax.while_loop(
         unfinished, restart_some, (jnp.zeros((), jnp.int32), slots)
