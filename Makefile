@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SEEDS ?= 20
 JOBS ?= 2
 
-.PHONY: demo test test-fast check device-check install clean
+.PHONY: demo test test-fast check docs device-check install clean
 
 demo: $(VENV)/.installed  ## 20 seeds of self-paced PPO on the 3-D point mass, with pictures
 	$(BIN)/spjax train point-mass-3d --agent ppo --teacher self-paced --seeds $(SEEDS)
@@ -21,6 +21,9 @@ check: $(VENV)/.installed  ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy spjax
 
+docs: $(VENV)/.installed  ## the documentation, strictly, into docs/_build
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build
+
 device-check:  ## a short measurement on an accelerator: one JSON with device, steps/s and solves/s
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m benchmarks.device_check; else $(PYTHON) -m benchmarks.device_check; fi
 
@@ -33,4 +36,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) build .cache
+	rm -rf $(VENV) build .cache docs/_build

@@ -205,7 +205,11 @@ def probe(preset: Preset, seeds: Sequence[int], iterations: int, every: int) -> 
     config = dataclasses.replace(
         config, seeds=tuple(seeds), num_iterations=iterations, evaluate_every=every
     )
-    config = dataclasses.replace(config, teacher=_as_before(config.teacher))
+    config = dataclasses.replace(
+        config,
+        teacher=_as_before(config.teacher),
+        agent=_with_epsilon_as_before(config.agent),
+    )
     with tempfile.TemporaryDirectory() as parent:
         folder = spjax.train(config, Path(parent) / "run", progress=False)
         summary = json.loads((folder / "summary.json").read_text())
@@ -248,6 +252,13 @@ def _as_before(teacher: Any) -> Any:
     return dataclasses.replace(
         teacher, warmup=5, buffer_size=min(teacher.buffer_size, 256)
     )
+
+
+def _with_epsilon_as_before(agent: Any) -> Any:
+    """Returns the agent with Adam's epsilon after the bias correction, where PPO's presets have it before since."""
+    if "adam_epsilon" not in {field.name for field in dataclasses.fields(agent)}:
+        return agent
+    return dataclasses.replace(agent, adam_epsilon="after-correction")
 
 
 def _today(preset: Sequence[str | None]) -> Preset:

@@ -1,4 +1,4 @@
-"""Ball catching on the Barrett WAM (Klink et al., 2021, Section 7.3): the arm must hold a net into the path of a ball.
+"""Ball catching on the Barrett WAM (Klink et al., 2021, Section 7.2): the arm must hold a net into the path of a ball.
 
 The context is where the ball is thrown at and from: the angle and radius of a target point around (0, 0, 0.75) m in the plane
 x = 0, and the distance of the throw. The published results differ from the printed text in two points of the reward: the

@@ -1,6 +1,6 @@
 """The scene of the ball-catching task: WAM arm, net, ball, ground, and joint controllers inside MuJoCo.
 
-Source: Klink et al. (2021), Section 7.3 and the model files behind it. An action is a desired velocity of the five
+Source: Klink et al. (2021), Section 7.2 and the model files behind it. An action is a desired velocity of the five
 controlled joints. Every substep of 2 ms first moves the desired positions and then applies
 
     q_des += 0.002 a,    tau = clip(P (q_des - q) - D qd, -limit, limit),

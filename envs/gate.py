@@ -1,4 +1,4 @@
-"""The gate of Klink et al. (2021), Section 5: steer a point mass through a gate in a wall with two linear controllers.
+"""The gate of Klink et al. (2021), Section 6.2: steer a point mass through a gate in a wall with two linear controllers.
 
 The context is (gate position, gate half-width); the paper calls the second "width". The mass is velocity-controlled, drifts by
 (5, -1) m/s and starts at (0, 5) m; the goal is the origin, the wall at y = 2.5 m. The parameters are

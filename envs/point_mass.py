@@ -1,4 +1,4 @@
-"""The step-based point mass of Klink et al. (2021), Section 6: steer a mass through a gate in a wall.
+"""The step-based point mass of Klink et al. (2021), Section 7.2: steer a mass through a gate in a wall.
 
 The context is (gate position, gate width[, friction]); the 2-D task fixes the friction to zero. The published results used
 dynamics that the paper does not print: the force is multiplied by 1.5 and every substep adds noise to the acceleration.

@@ -128,7 +128,7 @@ def record_of(scenario: Scenario) -> RunRecord:
         hold_position=task.hold_position and scenario.cloned,
         seeds=scenario.seeds,
         over={
-            name: tuple(swept[name] for swept in scenario.swept)
+            name: tuple(dict.fromkeys(swept[name] for swept in scenario.swept))
             for name in scenario.swept[0]
         },
         lanes=tuple(

@@ -32,6 +32,7 @@ from benchmarks.paper import (
     figure_trade_off,
     table_1,
     table_2,
+    table_adam,
 )
 from benchmarks.paper.blocks import Block, time_left
 from benchmarks.paper.cells import Cell
@@ -48,11 +49,13 @@ from benchmarks.paper.runner import Plan, status_lines, train
 from spjax.cli.errors import describe
 from spjax.cli.report import frozen_lanes
 from spjax.runs.provenance import device
+from spjax.runs.results import read_records
 from spjax.training.train import Interrupted
 
 _MODULES = (
     table_1,
     table_2,
+    table_adam,
     figure_point_mass,
     figure_trade_off,
     figure_ball_catching,
@@ -81,6 +84,7 @@ EXAMPLES = """examples:
   python -m benchmarks.paper figure-ball-catching --agents ppo        ball catching with PPO
   python -m benchmarks.paper figure-gate figure-gate-success          the episodic learners on the gate, 40 seeds
   python -m benchmarks.paper figure-slots                             ball catching with fewer slots, 5 seeds
+  python -m benchmarks.paper table-adam                               PPO with Adam's epsilon in both places, 20 seeds
   python -m benchmarks.paper figure-regularizer                       a picture that needs no training
   python -m benchmarks.paper table-2 --results mine --runs runs/mine  all of it anew, beside what is recorded
   python -m benchmarks.paper table-1 table-2 --report-only            how far everything is, and the tables of what is there
@@ -252,17 +256,25 @@ def _report(
 
 
 def _written(name: str, runs: Runs, results: Path) -> str:
-    """Writes a report and returns its text; a record that has more than is finished here stays as it is."""
+    """Writes a report and returns its text; a record that has more than is finished here stays as it is.
+
+    Tables 1 and 2 fill cells that are not finished here with what is recorded of them.
+    """
     module: Any = EXPERIMENTS[name]
+    file = f"{getattr(module, 'RECORDS', name)}.json"
+    before = results / file
     with tempfile.TemporaryDirectory() as folder:
-        text: str = module.report(runs, Path(folder))
-        record = getattr(module, "RECORDS", name)
-        lost = recorded_runs(results / f"{record}.json") - runs_in(
-            records_of(record, module.CELLS, runs)
-        )
+        if module in (table_1, table_2):
+            recorded = read_records(before) if before.is_file() else []
+            text: str = module.report(runs, Path(folder), recorded)
+            here = recorded_runs(Path(folder) / file)
+        else:
+            text = module.report(runs, Path(folder))
+            here = runs_in(records_of(name, module.CELLS, runs))
+        lost = recorded_runs(before) - here
         if lost:
             more = f"{len(lost)} runs that are neither here nor kept"
-            return f"{text}\n\n{record}.json records {more}, so {name} stays as it is; --results writes elsewhere"
+            return f"{text}\n\n{file} records {more}, so {name} stays as it is; --results writes elsewhere"
         shutil.copytree(folder, results, dirs_exist_ok=True)
         return text
 

@@ -41,6 +41,19 @@ def records_of(
     ]
 
 
+def recorded_of(cell: Cell, recorded: Iterable[Record]) -> list[Record]:
+    """Returns those of the records that are of a cell, trained before and elsewhere."""
+    curriculum = cell.curriculum
+    method = (cell.env, cell.agent, curriculum.teacher, curriculum.schedule)
+    keys = ("env", "agent", "teacher", "schedule")
+    return [
+        record
+        for record in recorded
+        if tuple(record[key] for key in keys) == method  # type: ignore[literal-required]
+        and record["settings"] == settings_of(cell)
+    ]
+
+
 def settings_of(cell: Cell) -> dict[str, Setting]:
     """Returns what a cell changes of its preset, in the names of a run folder."""
     return {**cell.starred_settings, **cell.settings}

@@ -8,8 +8,7 @@ from benchmarks.paper.cells import AGENTS, ENVS, Cell, cells_of, comparison
 from benchmarks.paper.pictures.curricula import CURRICULA, Curriculum
 from benchmarks.paper.records import (
     Runs,
-    better,
-    final_return,
+    recorded_of,
     records_of,
     write_report,
 )
@@ -42,16 +41,29 @@ are in the records. SPGL is not in the paper and takes no part in the comparison
 """
 
 
-def report(runs: Runs, results: Path) -> str:
-    """Writes the records and the table of what is finished, and returns the table in Markdown."""
-    chosen = {key: entry for key in _places() if (entry := _chosen(*key, runs))}
+def report(runs: Runs, results: Path, recorded: Sequence[Record] = ()) -> str:
+    """Writes the records and the table of what is finished, and returns the table in Markdown.
+
+    Args:
+        runs: the finished cells.
+        results: folder to write into.
+        recorded: earlier records, which stand for cells that are not finished here.
+    """
+    records = [
+        record
+        for cell in CELLS
+        for record in (
+            records_of(NAME, [cell], runs)
+            if cell.name in runs
+            else recorded_of(cell, recorded)
+        )
+    ]
+    chosen = {key: entry for key in _places() if (entry := _chosen(*key, records))}
     seeds = Counter(len(finite_values(record)) for record, _ in chosen.values())
     usual = seeds.most_common(1)[0][0] if seeds else 0
     tables = [f"### {env}\n\n{_table(env, chosen, usual)}" for env in ENVS]
     notes = NOTES.format(seeds=f"{usual} seeds", open=OPEN)
-    return write_report(
-        results, NAME, records_of(NAME, CELLS, runs), "\n".join(tables) + notes
-    )
+    return write_report(results, NAME, records, "\n".join(tables) + notes)
 
 
 def _places() -> list[tuple[str, str, int]]:
@@ -66,10 +78,17 @@ def _places() -> list[tuple[str, str, int]]:
 Chosen = dict[tuple[str, str, int], tuple[Record, bool]]
 
 
-def _chosen(env: str, agent: str, row: int, runs: Runs) -> tuple[Record, bool] | None:
+def _chosen(
+    env: str, agent: str, row: int, records: Sequence[Record]
+) -> tuple[Record, bool] | None:
     """Returns the record that stands in the table, and whether its hyperparameters are the printed ones."""
-    cell = better(cells_of(env, agent, CURRICULA[row]), runs)
-    return None if cell is None else (final_return(runs[cell.name]), cell.printed)
+    finals = [
+        (record, cell.printed)
+        for cell in cells_of(env, agent, CURRICULA[row])
+        for record in recorded_of(cell, records)
+        if record["metric"] == "discounted_return"
+    ]
+    return max(finals, key=lambda entry: entry[0]["mean"] or 0.0, default=None)
 
 
 def _table(env: str, chosen: Chosen, usual_seeds: int) -> str:

@@ -1,4 +1,4 @@
-"""Policy search in a step-based task, as an episodic one: Klink et al. (2021), SPRL on the point mass of Section 6.
+"""Policy search in a step-based task, as an episodic one: Klink et al. (2021), SPRL on the point mass of Section 7.2.
 
 The parameters are the weights of a deterministic policy network without biases,
 

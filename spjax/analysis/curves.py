@@ -22,6 +22,7 @@ Metric = Literal["discounted_return", "episode_return", "success_rate"]
 
 REFERENCE_DASHES = (0, (5, 4))
 ALPHA = "teacher.alpha"
+MOST_NAMED = 12  # curves in a legend, and with bands
 KL_DECADE = (
     -4
 )  # a divergence below 1e-4 nats is the target itself; how far below is rounding
@@ -44,6 +45,7 @@ class Series(NamedTuple):
     label: str
     color: object
     dashes: str
+    crowded: bool = False  # one of too many for a band
 
 
 @styled
@@ -67,7 +69,13 @@ def learning_curve(
     figure, axes = _canvas()
     for series in _series(runs, labels):
         curves = series.run.evaluation_curves(metric, series.group)
-        draw_band(axes, series, curves.iterations, _band(curves.values, spread))
+        band = _band(curves.values, spread)
+        if metric == "success_rate":
+            edges = (
+                np.clip(edge, 0.0, 1.0) for edge in (band.low, band.middle, band.high)
+            )
+            band = statistics.Band(*edges)
+        draw_band(axes, series, curves.iterations, band)
         reference = series.run.config.reference
         if reference and metric == "discounted_return" and not series.group.settings:
             _draw_reference(axes, series, reference)
@@ -137,7 +145,8 @@ def _series(runs: Sequence[Run], labels: Sequence[str]) -> Iterator[Series]:
         )
         num_frozen = run.num_frozen(group)
         name += f", {num_frozen} of {len(group.lanes)} frozen" if num_frozen else ""
-        yield Series(run, group, name, *series_style(index, len(pairs)))
+        look = series_style(index, len(pairs))
+        yield Series(run, group, name, *look, crowded=len(pairs) > MOST_NAMED)
 
 
 def _band(values: Float[np.ndarray, "seed point"], spread: Spread) -> statistics.Band:
@@ -152,14 +161,16 @@ def draw_band(
     axes: Axes, series: Series, iterations: np.ndarray, band: statistics.Band
 ) -> Line2D:
     """Draws the band and its central curve, and returns the curve."""
-    axes.fill_between(
-        iterations, band.low, band.high, color=series.color, alpha=0.18, linewidth=0
-    )
+    if not series.crowded:
+        axes.fill_between(
+            iterations, band.low, band.high, color=series.color, alpha=0.18, linewidth=0
+        )
     alone = np.isfinite(band.middle).sum() == 1  # a line of one point does not show
     look: dict[str, Any] = {
         "color": series.color,
         "linestyle": series.dashes,
         "marker": "o" if alone else None,
+        "linewidth": 1.0 if series.crowded else None,
     }
     return axes.plot(iterations, band.middle, label=series.label, **look)[0]
 
@@ -217,8 +228,12 @@ def _finish(figure: Figure, axes: Axes, runs: Sequence[Run], caption: str) -> No
     axes.set_xlabel(iterations_label(runs))
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-    axes.set_title(
-        f"{caption}, {seeds_text(runs)}", loc="left", color=NEUTRAL, fontsize=10
-    )
     handles, _ = axes.get_legend_handles_labels()
+    title = f"{caption}, {seeds_text(runs)}"
+    if len(handles) > MOST_NAMED:
+        middle = caption.partition(" ")[0]  # without its band
+        named = np.linspace(0, len(handles) - 1, MOST_NAMED // 2).round().astype(int)
+        title = f"{middle}, {seeds_text(runs)}; {len(named)} of {len(handles)} curves are named"
+        handles = [handles[index] for index in named]
+    axes.set_title(title, loc="left", color=NEUTRAL, fontsize=10)
     legend_below(figure, handles)

@@ -1,4 +1,4 @@
-"""Pictures of one run folder, as parts: what `spjax plot` draws, a user's own too.
+"""Pictures of run folders, as parts: what `spjax plot` draws, a user's own too.
 
 @part("picture", "mine")
 class Mine(Picture):
@@ -10,7 +10,7 @@ return figure
 
 import abc
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,11 +24,14 @@ from spjax.analysis.snapshots import (
     context_snapshots,
     trajectory_picture,
 )
-from spjax.analysis.style import save
+from spjax.analysis.style import check_format, save
+from spjax.analysis.sweep import sweep_picture
 from spjax.analysis.text import setting_text
 from spjax.catalogue import part
 from spjax.runs.read import Run, load_run
 from spjax.settings import Part
+
+MOST_APART = 4  # values of a sweep that have pictures of their own unasked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +47,10 @@ class Picture(Part, abc.ABC):
     def draw(self, run: Run) -> Figure | None:
         """Returns the picture, None where the run has nothing of this kind to show."""
 
+    def compare(self, runs: Sequence[Run], labels: Sequence[str]) -> Figure | None:
+        """Returns one picture of several runs, None where there is none of this kind."""
+        return None
+
 
 @part("picture", "learning-curve")
 class LearningCurve(Picture):
@@ -51,7 +58,11 @@ class LearningCurve(Picture):
 
     def draw(self, run: Run) -> Figure:
         """Draws it beside what is published about the run."""
-        return learning_curve([run], [_label(run)])
+        return self.compare([run], [_label(run)])
+
+    def compare(self, runs: Sequence[Run], labels: Sequence[str]) -> Figure:
+        """Draws all of them."""
+        return learning_curve(runs, labels)
 
 
 @part("picture", "success-rate")
@@ -60,7 +71,11 @@ class SuccessRate(Picture):
 
     def draw(self, run: Run) -> Figure:
         """Draws it."""
-        return learning_curve([run], [_label(run)], metric="success_rate")
+        return self.compare([run], [_label(run)])
+
+    def compare(self, runs: Sequence[Run], labels: Sequence[str]) -> Figure:
+        """Draws all of them."""
+        return learning_curve(runs, labels, metric="success_rate")
 
 
 @part("picture", "kl-to-target")
@@ -69,11 +84,11 @@ class KLToTarget(Picture):
 
     def draw(self, run: Run) -> Figure | None:
         """Draws it where it was recorded."""
-        return (
-            kl_to_target_curve([run], [_label(run)])
-            if run.has_metric(KL_TO_TARGET)
-            else None
-        )
+        return self.compare([run], [_label(run)])
+
+    def compare(self, runs: Sequence[Run], labels: Sequence[str]) -> Figure | None:
+        """Draws those in which it was recorded."""
+        return _of_those_with(KL_TO_TARGET, runs, labels, kl_to_target_curve)
 
 
 @part("picture", "alpha")
@@ -82,7 +97,20 @@ class Alpha(Picture):
 
     def draw(self, run: Run) -> Figure | None:
         """Draws it where it was ever other than zero."""
-        return alpha_curve([run], [_label(run)]) if run.has_metric(ALPHA) else None
+        return self.compare([run], [_label(run)])
+
+    def compare(self, runs: Sequence[Run], labels: Sequence[str]) -> Figure | None:
+        """Draws those in which it was ever other than zero."""
+        return _of_those_with(ALPHA, runs, labels, alpha_curve)
+
+
+@part("picture", "sweep")
+class Sweep(Picture):
+    """Final return and iterations to a threshold against the swept settings."""
+
+    def draw(self, run: Run) -> Figure | None:
+        """Draws it where something is swept."""
+        return sweep_picture(run) if run.config.over else None
 
 
 @part("picture", "contexts")
@@ -108,37 +136,130 @@ class Trajectories(Picture):
         return None if run.trajectories is None else trajectory_picture(run)
 
 
-def plot_run(path: str | Path, only: Sequence[str] = ()) -> list[Path]:
-    """Draws what the run folder holds and writes pictures/*.png into it.
+def plot_run(
+    path: str | Path,
+    only: Sequence[str] = (),
+    formats: Sequence[str] = ("png",),
+    each: bool | None = None,
+) -> list[Path]:
+    """Draws what the run folder holds and writes ``pictures/*.png`` into it.
 
     Args:
         path: the run folder.
         only: names of pictures; none for all that the catalogue has.
+        formats: png, pdf, svg.
+        each: draw contexts and trajectories for every value of a sweep; None where there are at most `MOST_APART` values.
 
     Returns:
         The files written.
 
     Raises:
-        ValueError: what `load_run` raises, or there is no picture of a name.
+        ValueError: what `load_run` raises, or there is no picture or format of a name.
     """
-    pictures = {
-        name: catalogue.make("picture", name)
-        for name in only or catalogue.names("picture")
-    }
+    pictures = _named(only, formats)
     run = load_run(path)
     return [
-        save(figure, run.path / "pictures" / f"{name.replace('-', '_')}{suffix}.png")
+        save(figure, run.path / "pictures" / f"{_file(name)}{suffix}.{form}")
         for name, picture in pictures.items()
-        for suffix, figure in _drawn(picture, run)
+        for suffix, figure in _drawn(picture, run, each)
+        for form in formats
     ]
 
 
-def _drawn(picture: Picture, run: Run) -> Iterator[tuple[str, Figure]]:
+def plot_runs(
+    paths: Sequence[str | Path],
+    out: str | Path,
+    only: Sequence[str] = (),
+    formats: Sequence[str] = ("png",),
+) -> list[Path]:
+    """Draws several runs of one task into common pictures and writes them into a folder.
+
+    Args:
+        paths: the run folders.
+        out: the folder to write into.
+        only: names of pictures; none for all that can show several runs.
+        formats: png, pdf, svg.
+
+    Returns:
+        The files written.
+
+    Raises:
+        ValueError: what `load_run` raises; there is no picture or format of a name; the runs are of different tasks.
+    """
+    pictures = _named(only, formats)
+    runs = [load_run(path) for path in paths]
+    tasks = {run.config.task_name: run.path for run in runs}
+    if len(tasks) > 1:
+        (one, path), (other, other_path), *_ = tasks.items()
+        raise ValueError(
+            f"runs of one task can share a picture; {path} is of {one}, {other_path} of {other}"
+        )
+    labels = distinct_labels(runs)
+    figures = {
+        name: picture.compare(runs, labels) for name, picture in pictures.items()
+    }
+    return [
+        save(figure, Path(out) / f"{_file(name)}.{form}")
+        for name, figure in figures.items()
+        if figure is not None
+        for form in formats
+    ]
+
+
+def distinct_labels(runs: Sequence[Run]) -> list[str]:
+    """Returns what tells the runs apart: agent and teacher where these differ, else their folders."""
+    methods = [f"{run.config.agent.upper()}, {_label(run)}" for run in runs]
+    for labels in (
+        [_label(run) for run in runs],
+        methods,
+        [run.path.name for run in runs],
+    ):
+        if len(set(labels)) == len(runs):
+            return labels
+    return [str(run.path) for run in runs]
+
+
+def _named(only: Sequence[str], formats: Sequence[str]) -> dict[str, Picture]:
+    for form in formats:
+        check_format(form)
+    return {
+        name: catalogue.make("picture", name)
+        for name in only or catalogue.names("picture")
+    }
+
+
+def _of_those_with(
+    metric: str,
+    runs: Sequence[Run],
+    labels: Sequence[str],
+    draw: Callable[[Sequence[Run], Sequence[str]], Figure],
+) -> Figure | None:
+    """Draws the runs that have a metric."""
+    pairs = [
+        (run, label)
+        for run, label in zip(runs, labels, strict=True)
+        if run.has_metric(metric)
+    ]
+    if not pairs:
+        return None
+    return draw([run for run, _ in pairs], [label for _, label in pairs])
+
+
+def _drawn(
+    picture: Picture, run: Run, each: bool | None
+) -> Iterator[tuple[str, Figure]]:
     """Yields the picture of the run, or of each value of its sweep, with what its name ends in."""
-    for part_of_run in map(run.only, run.groups()) if picture.apart else [run]:
+    groups = run.groups()
+    if picture.apart and not (len(groups) <= MOST_APART if each is None else each):
+        return
+    for part_of_run in map(run.only, groups) if picture.apart else [run]:
         figure = picture.draw(part_of_run)
         if figure is not None:
             yield _suffix(part_of_run) if picture.apart else "", figure
+
+
+def _file(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def _suffix(run: Run) -> str:

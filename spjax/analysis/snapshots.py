@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from spjax.analysis.arrival import NUM_PANELS, panel_iterations
+from spjax.analysis.distributions import draw_distribution
 from spjax.analysis.style import BAD, GOOD, MARK, NEUTRAL, PALETTE, legend_below, styled
 from spjax.analysis.text import axis_label
 from spjax.runs.read import Run
@@ -23,6 +24,12 @@ TARGET_LOOK: dict[str, Any] = {
     "markeredgecolor": MARK,
     "markeredgewidth": 1.2,
 }
+INITIAL_LOOK: dict[str, Any] = {
+    "color": NEUTRAL,
+    "linestyle": (0, (3, 2)),
+    "linewidth": 1.0,
+}
+OUTLINE_LOOK: dict[str, Any] = {"color": MARK, "linestyle": "solid", "linewidth": 1.0}
 WALL_LOOK: dict[str, Any] = {"color": MARK, "linewidth": 4, "solid_capstyle": "butt"}
 SUCCESS_LOOK: dict[str, Any] = {"color": GOOD, "linestyle": "solid"}
 FAILURE_LOOK: dict[str, Any] = {"color": BAD, "linestyle": (0, (4, 1.5))}
@@ -81,7 +88,8 @@ def context_snapshots(run: Run, iterations: Sequence[int] = ()) -> Figure:
         )
     figure.supxlabel(axis_label(space.names[0], space.units[0]), fontsize=11)
     handles = seed_handles([run.config.lanes[lane].seed for lane in lanes])
-    handles.append(Line2D([], [], linestyle="", label="target", **TARGET_LOOK))
+    handles.append(Line2D([], [], label="initial", **INITIAL_LOOK))
+    handles.append(Line2D([], [], label="target", **TARGET_LOOK, **OUTLINE_LOOK))
     figure.legend(
         handles=handles,
         loc="outside upper center",
@@ -226,12 +234,13 @@ def sampled_contexts(
 
 
 def _draw_frame(axes: Axes, run: Run, dimension: int) -> None:
-    """Draws the bounds and the target of the first and the given context dimension."""
+    """Draws bounds, initial distribution and target of the first and the given context dimension."""
     draw_bounds(axes, run, dimension)
-    target = run.config.target
-    axes.plot(
-        target.mean[0], target.mean[dimension], zorder=4, clip_on=False, **TARGET_LOOK
-    )
+    config, shown = run.config, [0, dimension]
+    draw_distribution(axes, config, "initial", shown, INITIAL_LOOK)
+    draw_distribution(axes, config, "target", shown, OUTLINE_LOOK)
+    mean = config.target.mean
+    axes.plot(mean[0], mean[dimension], zorder=4, clip_on=False, **TARGET_LOOK)
 
 
 def draw_bounds(axes: Axes, run: Run, dimension: int) -> None:

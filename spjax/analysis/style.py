@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from spjax.runs.files import write_atomically
 
 DPI = 150
+FORMATS = ("png", "pdf", "svg")
 LEGEND_CHARACTERS = 100  # a line, at the legend's font and the width of the pictures
 # Okabe and Ito's palette, told apart by colour-blind readers; the faint yellow is left out
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -37,6 +38,8 @@ _RC: dict[Any, Any] = {
     "legend.frameon": False,
     "figure.facecolor": "white",
     "mathtext.fontset": "dejavusans",
+    "svg.fonttype": "none",  # text stays text
+    "pdf.fonttype": 42,
 }
 
 styled = matplotlib.rc_context(_RC)  # decorates the functions that draw
@@ -64,11 +67,19 @@ def legend_below(figure: Figure, handles: Sequence[Artist | Container]) -> None:
     )
 
 
+def check_format(name: str) -> None:
+    """Raises ValueError where pictures have no such format."""
+    if name not in FORMATS:
+        raise ValueError(
+            f"pictures are {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {name!r}"
+        )
+
+
 def save(figure: Figure, path: Path) -> Path:
-    """Writes a PNG at README resolution, whole or not at all, and returns its path."""
+    """Writes a picture in the format of its suffix (`FORMATS`), whole or not at all, and returns its path."""
     look: dict[str, Any] = {
         "dpi": DPI,
-        "format": "png",
+        "format": path.suffix[1:],
         "bbox_inches": "tight",
         "pad_inches": 0.06,
     }

@@ -13,24 +13,72 @@ from spjax.runs.read import Run, load_run
 from spjax.runs.results import Record
 from spjax.runs.schema import Frozen
 
+MOST_LINES = 12  # of pictures
+MOST_ROWS, BEST_ROWS, WORST_ROWS = 20, 12, 4  # of the table
+
 
 def report(folder: Path, plots: bool) -> None:
     """Prints the result beside the paper's, the times and what went wrong; draws the pictures and names them."""
     console, run = terminal.console(), load_run(folder)
     records = records_of_run(run, experiment="run")
-    terminal.print_table(console, terminal_table(records))
+    shown, left_out = extremes(records)
+    terminal.print_table(console, terminal_table(shown))
+    if left_out:
+        say(
+            console,
+            f"the {BEST_ROWS} highest and the {WORST_ROWS} lowest; {left_out} between them are in {folder}/evaluation",
+        )
     for line in (*_remarks(run, records), f"run folder: {folder}"):
         say(console, line)
     if plots:
         draw(console, folder)
 
 
-def draw(console: Console, folder: Path, only: Sequence[str] = ()) -> None:
+def draw(
+    console: Console,
+    folder: Path,
+    only: Sequence[str] = (),
+    formats: Sequence[str] = ("png",),
+    each: bool | None = None,
+) -> None:
     """Draws the pictures of a run folder, all or those of these names, and names them."""
-    from spjax.analysis.pictures import plot_run  # Matplotlib takes its time
+    from spjax.analysis.pictures import (  # Matplotlib takes its time
+        MOST_APART,
+        plot_run,
+    )
 
-    for picture in plot_run(folder, only):
+    name_pictures(console, plot_run(folder, only, formats, each))
+    groups = len(load_run(folder).groups())
+    if each is None and groups > MOST_APART:
+        say(
+            console,
+            f"contexts and trajectories of each of the {groups} settings: spjax plot {folder} --each",
+        )
+
+
+def name_pictures(console: Console, pictures: Sequence[Path]) -> None:
+    """Prints where the pictures are: each, or their folder where they are many."""
+    if len(pictures) > MOST_LINES:
+        say(console, f"{len(pictures)} pictures in {pictures[0].parent}")
+        return
+    for picture in pictures:
         say(console, f"picture: {picture}")
+
+
+def extremes(
+    records: Sequence[Record], metric: str = "discounted_return"
+) -> tuple[list[Record], int]:
+    """Returns the records of a metric that fit a screen, the highest and the lowest of many, and how many it leaves out."""
+    rows = [record for record in records if record["metric"] == metric]
+    if len(rows) <= MOST_ROWS:
+        return rows, 0
+    low = float("-inf")
+    rows.sort(
+        key=lambda record: low if record["mean"] is None else record["mean"],
+        reverse=True,
+    )
+    shown = rows[:BEST_ROWS] + rows[-WORST_ROWS:]
+    return shown, len(rows) - len(shown)
 
 
 def say(console: Console, line: str) -> None:

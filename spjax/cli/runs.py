@@ -23,9 +23,19 @@ class PlotFlags(Part):
 
     kind: ClassVar[str] = "command"
 
-    folders: tuple[Path, ...] = setting(help="the run folders, finished or not")
+    folders: tuple[Path, ...] = setting(
+        help="the run folders, finished or not; several are drawn into common pictures"
+    )
     only: tuple[str, ...] = setting(
         (), help="names of pictures (default: all that the runs have something for)"
+    )
+    format: tuple[str, ...] = setting(("png",), help="png, pdf, svg")
+    each: bool | None = setting(
+        None,
+        help="contexts and trajectories for every value of a sweep (default: where there are at most 4)",
+    )
+    out: Path | None = setting(
+        None, help="folder for the pictures of several runs (default: comparison)"
     )
     use: tuple[tuple[str, ...], ...] = setting(
         (), help="files or modules with pictures of your own"
@@ -51,15 +61,30 @@ def plot(args: Sequence[str]) -> None:
     """Draws the pictures of runs."""
     values = parse(
         "plot",
-        "Draw the pictures of runs into their folders.",
+        "Draw the pictures of a run into its folder, or those of several runs into common ones.",
         [Group("", PlotFlags)],
         args,
     )[""]
-    from spjax.cli.report import draw  # which needs all that analysis does
+    from spjax.cli.report import (  # which needs all that analysis does
+        draw,
+        name_pictures,
+    )
 
     load_own(words(values["use"]))
-    for folder in values["folders"]:
-        draw(console(), folder, values["only"])
+    folders, how = values["folders"], (values["only"], values["format"])
+    if len(folders) == 1:
+        if values["out"] is not None:
+            raise ValueError(
+                "--out is for several runs; the pictures of one are in its folder"
+            )
+        draw(console(), folders[0], *how, values["each"])
+        return
+    if values["each"] is not None:
+        raise ValueError("--each is for one run")
+    from spjax.analysis.pictures import plot_runs
+
+    out = values["out"] or Path("comparison")
+    name_pictures(console(), plot_runs(folders, out, *how))
 
 
 def show(args: Sequence[str]) -> None:

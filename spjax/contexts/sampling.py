@@ -1,4 +1,4 @@
-"""Sampling of Gaussians inside bounds (Klink et al., 2021, Section 5)."""
+"""Sampling of Gaussians inside bounds."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The ball-catching experiments (Klink et al., 2021, Section 7.3 and the appendix "Experimental Details").
+"""The ball-catching experiments (Klink et al., 2021, Section 7.2 and the appendix "Experimental Details").
 
 The policy starts cloned to the zero action, "hold position". Self-paced curricula and GoalGAN come in two forms: their
 contexts start at the target distribution (start "target", the default), or at an initial one whose balls fly

@@ -1,4 +1,4 @@
-"""The gate experiments (Klink et al., 2021, Section 5 and the appendix "Experimental Details").
+"""The gate experiments (Klink et al., 2021, Section 6.2 and the appendix "Experimental Details").
 
 The printed text ("article") differs from the published results in these points:
 

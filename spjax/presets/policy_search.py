@@ -1,4 +1,4 @@
-"""SPRL on the step-based point mass (Klink et al., 2021, Section 6 and the appendix "Experimental Details").
+"""SPRL on the step-based point mass (Klink et al., 2021, Section 7.2 and the appendix "Experimental Details").
 
 The script was never released; the constants below are printed. "published" assumes the conventions of the released episodic
 code, as in `spjax.presets.gate`, where the printed text ("article") has others:

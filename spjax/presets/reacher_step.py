@@ -6,7 +6,7 @@ published results in this point:
     reward                  of the distance in x and y  of the distance in space
 
 What the text leaves open were the defaults of the library: the change of a value is clipped like a probability ratio, and
-observations and rewards are normalised by running statistics.
+observations and rewards are normalised by running statistics. Adam's epsilon stands before the bias correction there.
 """
 
 from spjax.presets.reacher import TOTAL
@@ -35,6 +35,7 @@ def settings(names: Names) -> dict[str, Settings]:
             "normalize_observations": True,
             "normalize_rewards": True,
             "clip_value": 0.2,
+            "adam_epsilon": "before-correction",
         },
         "run": {
             "num_iterations": TOTAL * CONTROL_STEPS // (SLOTS * SLOT_STEPS),

@@ -1,4 +1,4 @@
-"""The SPDL update of the context distribution: Klink et al. (2021), Eq. (spdl-approx-objective) and Eq. (spdl-v2).
+"""The SPDL update of the context distribution: Klink et al. (2021), Eq. (19) (spdl-approx-objective) and Eq. (20) (spdl-v2).
 
 With P(new) = mean_i [p_new(c_i) / p_old(c_i)] V_i over the M contexts seen since the last update, two rules:
 

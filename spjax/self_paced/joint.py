@@ -1,4 +1,4 @@
-"""What a fit of policy and contexts together is about (Klink et al., 2021, Section 5): the currency of SPRL and its teacher."""
+"""What a fit of policy and contexts together is about (Klink et al., 2021, Section 6): the currency of SPRL and its teacher."""
 
 import dataclasses
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How fast a curriculum may approach its target: schedules as objects (Klink et al., 2021, Sections 5, 6 and 8.2).
+"""How fast a curriculum may approach its target: schedules as objects (Klink et al., 2021, Sections 5 and 8).
 
 Before each update of the context distribution a schedule says, from the evidence, what that update is: the weight alpha of
 the KL divergence to the target, a lower bound of the expected performance, or nothing. A schedule of one's own:

@@ -1,4 +1,4 @@
-"""Self-paced deep reinforcement learning, SPDL (Klink et al., 2021, Section 6 and Section 8.2).
+"""Self-paced deep reinforcement learning, SPDL (Klink et al., 2021, Sections 7 and 8).
 
 One update of the context distribution an iteration, from the episodes finished since the last one. A schedule says what each
 update is (`spjax.self_paced.schedules`): `Proportion` weighs the KL divergence to the target by alpha = zeta * return / KL,

@@ -1,4 +1,4 @@
-"""The curriculum of SPRL (Klink et al., 2021, Section 5): its distribution is fitted together with the policy.
+"""The curriculum of SPRL (Klink et al., 2021, Section 6): its distribution is fitted together with the policy.
 
 The agent weighs its samples for both, so this teacher says what the fit aims at (`problem`) and takes what came out. The
 published results differ from the printed text in the following; all of it can be set:

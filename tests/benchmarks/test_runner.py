@@ -405,8 +405,13 @@ def test_a_record_that_has_more_than_is_finished_here_stays(
     shutil.rmtree(tmp_path / "results" / "cells" / RANDOM.name)
     assert run(tmp_path, "table-1", "--report-only") == 0
     assert record.read_text() == before
+
+    # one seed where two are recorded
+    make_cell(RANDOM, [9.0])
+    assert run(tmp_path, "table-1", "--report-only") == 0
+    assert record.read_text() == before
     assert (
-        "table-1.json records 2 runs that are neither here nor kept, so table-1 stays"
+        "table-1.json records 1 runs that are neither here nor kept, so table-1 stays"
         in capsys.readouterr().out
     )
 

@@ -67,8 +67,7 @@ def test_the_environment_of_brax_is_a_task_of_a_training(run, monkeypatch):
         config.check()
         started.append(folder)
         experiment = jax.tree.map(lambda leaf: leaf[0], config.experiments())
-        state = jax.eval_shape(experiment.init, jax.random.key(0))
-        jax.eval_shape(experiment.learn, state)
+        jax.eval_shape(lambda e: e.learn(e.init(jax.random.key(0))), experiment)
 
     monkeypatch.setattr(spjax, "train", traced)
     task = run(TASK)["config"].task

@@ -75,7 +75,7 @@ def test_the_tutorial_is_one_short_file_with_docstrings_shown_in_full_beside_it(
         node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)
     ]
     assert all(ast.get_docstring(node) for node in (tree, *documented))
-    assert f"(tutorials/{name}.md)" in (ROOT / "docs" / "README.md").read_text()
+    assert f"(tutorials/{name}.md)" in (ROOT / "docs" / "own-parts.md").read_text()
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_the_picture_is_drawn_with_the_built_in_ones_and_alone(tmp_path):
 def test_the_index_lists_every_tutorial_and_its_commands_know_the_parts_of_the_files(
     tmp_path,
 ):
-    index = (ROOT / "docs" / "README.md").read_text()
+    index = (ROOT / "docs" / "own-parts.md").read_text()
     assert re.findall(r"\(tutorials/(\w+)\.md\)", index) == sorted(
         NAMES, key=index.index
     )

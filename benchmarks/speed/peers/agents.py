@@ -1,4 +1,4 @@
-"""The three learners of Klink et al. (2021), Section 6, from Stable-Baselines3 and sb3-contrib, with the published constants.
+"""The three learners of Klink et al. (2021), Section 7.2, from Stable-Baselines3 and sb3-contrib, with the published constants.
 
 PPO is the published one. The others do a little less or other work than ours, where the library offers no setting for it:
 

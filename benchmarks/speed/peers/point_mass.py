@@ -1,4 +1,4 @@
-"""The 3-D point mass of Klink et al. (2021), Section 6, as a gymnasium environment in plain Python and NumPy.
+"""The 3-D point mass of Klink et al. (2021), Section 7.2, as a gymnasium environment in plain Python and NumPy.
 
 Dynamics, reward and horizon are those of ``spjax.envs.point_mass``. The time limit is reported as ``terminated``, since
 the published results do not bootstrap from it. The substeps are written in Python floats, which is several times faster

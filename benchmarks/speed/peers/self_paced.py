@@ -1,4 +1,4 @@
-"""Self-paced teacher of Klink et al. (2021), Section 5, with SciPy's `trust-constr`, as the published results used it.
+"""Self-paced teacher of Klink et al. (2021), Section 7, with SciPy's `trust-constr`, as the published results used it.
 
 The rule (K_alpha, zeta): maximise the importance-weighted mean value minus alpha KL(p || target), subject to
 KL(old || p) <= epsilon. Constants are those of the 3-D point mass. The published code took its gradients from

@@ -121,7 +121,7 @@ class Lessons:
 
     teacher_state: PyTree
     bits: Array  # of the key that everything here is drawn from
-    slots: Slot  # [slot], without the states of the task, which are Brax's `pipeline_state`
+    slots: PyTree  # `Slot` [slot], less the task's states, which are `pipeline_state`
     episodes: Episodes  # [every, slot] since the last update
     clock: Int[Array, ""]  # control steps since the last update
 
@@ -167,7 +167,7 @@ class TeacherWrapper(Wrapper):
                 "teacher": Lessons(
                     teacher_state=teacher_state,
                     bits=jax.random.key_data(key),
-                    slots=dataclasses.replace(slots, env_state=()),
+                    slots=_stateless(slots),
                     episodes=_blank(slots, self.every),
                     clock=jnp.zeros((), jnp.int32),
                 ),
@@ -183,7 +183,7 @@ class TeacherWrapper(Wrapper):
         """Steps all slots; those that are done are recorded and start anew, and now and then the teacher learns."""
         lessons: Lessons = state.info["teacher"]
         key_steps, key_update, key = jax.random.split(typed(lessons.bits), 3)
-        slots = dataclasses.replace(lessons.slots, env_state=state.pipeline_state)
+        slots: Slot = lessons.slots.replace(env_state=state.pipeline_state)
 
         after, (seen, ended, _) = play_slots(
             self.env.task,
@@ -196,7 +196,7 @@ class TeacherWrapper(Wrapper):
         lessons = dataclasses.replace(
             self._taught(lessons, key_update, ended),
             bits=jax.random.key_data(key),
-            slots=dataclasses.replace(after, env_state=()),
+            slots=_stateless(after),
         )
 
         reward = seen.reward
@@ -251,6 +251,10 @@ class TeacherWrapper(Wrapper):
     ) -> Callable[[Array, Attempt], tuple[Array, PyTree]]:
         space = self.env.task.context_space
         return lambda key, last: self.teacher.assign(teacher_state, key, space, last)
+
+
+def _stateless(slots: PyTree) -> PyTree:
+    return slots.replace(env_state=())
 
 
 def _blank(slots: Slot, every: int) -> Episodes:

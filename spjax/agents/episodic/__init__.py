@@ -1,4 +1,4 @@
-"""Black-box learners of Klink et al. (2021), Section 5: the parameters of a controller, drawn anew for each rollout."""
+"""Black-box learners of Klink et al. (2021), Section 6: the parameters of a controller, drawn anew for each rollout."""
 
 from spjax.agents.episodic.base import EpisodicLearner
 from spjax.agents.episodic.cma_es import CMAES

@@ -1,4 +1,4 @@
-"""CMA-ES on the mean target context: the baseline of Klink et al. (2021), Section 5, by evosax (Hansen, arXiv:1604.00772).
+"""CMA-ES on the mean target context: the baseline of Klink et al. (2021), Section 6, by evosax (Hansen, arXiv:1604.00772).
 
 The published results come from pycma 2.7.0 with one initial step size, the largest standard deviation of the policy that the
 other learners start with, one rollout a candidate in the mean of the target distribution, and box bounds by `into_bounds`. As

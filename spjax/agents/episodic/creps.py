@@ -1,4 +1,4 @@
-"""C-REPS: Klink et al. (2021), Section 5; contextual relative entropy policy search.
+"""C-REPS: Klink et al. (2021), Section 6; contextual relative entropy policy search.
 
 An iteration draws contexts from the teacher, parameters from the policy and rollouts from the task; the dual weighs the
 buffered samples, and the KL-regularised fit moves the policy.

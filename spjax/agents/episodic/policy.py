@@ -1,4 +1,4 @@
-"""Linear-Gaussian policies theta | c ~ N(A phi(c), Sigma) (Klink et al., 2021, Section 5)."""
+"""Linear-Gaussian policies theta | c ~ N(A phi(c), Sigma) (Klink et al., 2021, Section 6)."""
 
 import jax.numpy as jnp
 from flax import struct

@@ -1,4 +1,4 @@
-"""SPRL: Klink et al. (2021), Section 5 and Algorithm "Self-Paced Episodic Reinforcement Learning".
+"""SPRL: Klink et al. (2021), Section 6 and Algorithm "Self-Paced Episodic Reinforcement Learning".
 
 An iteration draws contexts from the teacher's distribution p(c | nu), parameters from the policy and rollouts from the task;
 the dual weighs the buffered samples, and one KL-regularised fit moves policy and contexts. How much the target counts in it is

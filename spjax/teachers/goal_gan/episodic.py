@@ -1,4 +1,4 @@
-"""GoalGAN for episodic learners: a GAN proposes the contexts of whole iterations, as in Klink et al. (2021), Section 6.
+"""GoalGAN for episodic learners: a GAN proposes the contexts of whole iterations, as in Klink et al. (2021), Section 6.2.
 
 Of the n rollouts of an iteration int(0.2 n) replay contexts of the success buffer; the generator proposes int(0.4 of the rest)
 contexts, each played twice, and the first of them two more times until n is full (100 rollouts: 20, 32 and 8; 50: 10, 16 and 4).
