@@ -19,11 +19,11 @@ from jaxtyping import Array, Bool, Float
 
 from benchmarks import command_line
 from spjax.analysis.records import measured_here
-from spjax.cli.cache import keep_compiled_programs
+from spjax.cache import keep_compiled_programs
 from spjax.envs.ball_in_a_cup import BallInACup
 from spjax.envs.ball_in_a_cup_scene import String
 from spjax.runs.read import Run, load_run
-from spjax.runs.results import Record, read_records, write_records
+from spjax.runs.results import Record, write_records_beside
 from spjax.training.train import restore
 
 RESULTS = Path(__file__).parent / "results" / "ball-in-a-cup.json"
@@ -64,7 +64,7 @@ def initial(
         ends = play(theta, jnp.full((rollouts, 1), scale))
         settings = {"string": string, "scale": scale, "rollouts": rollouts}
         records += _records("initial policy", settings, [0], ends)
-    _write(results, records)
+    write_records_beside(results, records)
 
 
 def replay(
@@ -91,7 +91,7 @@ def replay(
         records = [one for run in found for one in _replayed(run, rollouts)]
     except ValueError as error:
         raise SystemExit(str(error)) from None
-    _write(results, records)
+    write_records_beside(results, records)
 
 
 Play = Callable[[Float[Array, "movement 15"], Float[Array, "movement 1"]], Ends]
@@ -187,19 +187,6 @@ def _records(
             values=rate.tolist(),
             command=command_line("benchmarks.ball_in_a_cup"),
         )
-
-
-def _write(results: Path, records: list[Record]) -> None:
-    """Writes the records beside those of other calls."""
-    new = {_identity(record) for record in records}
-    old = read_records(results) if results.is_file() else []
-    kept = [record for record in old if _identity(record) not in new]
-    write_records(results, [*kept, *records])
-
-
-def _identity(record: Record) -> tuple[str, str, str, str]:
-    settings = str(sorted(record["settings"].items()))
-    return record["agent"], record["teacher"], record["metric"], settings
 
 
 if __name__ == "__main__":

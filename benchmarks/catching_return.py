@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float
 
 from benchmarks import command_line
 from spjax.analysis.records import measured_here
-from spjax.cli.cache import keep_compiled_programs
+from spjax.cache import keep_compiled_programs
 from spjax.envs.ball_catching import ACTION_COST, ALIVE_REWARD
 from spjax.runs.read import Run, load_run
 from spjax.runs.results import Record, write_records

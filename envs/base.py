@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax import catalogue
@@ -181,13 +182,20 @@ class Env(Task):
         self, key: Array, state: EnvState, action: Float[Array, " action"]
     ) -> EnvState:
         """Returns the state one control period later; the action is clipped to its bounds. Never resets."""
-        action = jnp.clip(
-            action, jnp.asarray(self.action_lower), jnp.asarray(self.action_upper)
-        )
-        after = self.dynamics(key, state, action)
+        after = self.dynamics(key, state, self.clip(action))
         time_step = state.time_step + 1
         truncated = ~after.terminated & (time_step >= self.horizon)
         return dataclasses.replace(after, truncated=truncated, time_step=time_step)
+
+    def clip(
+        self, action: Float[Array, "*batch action"]
+    ) -> Float[Array, "*batch action"]:
+        """Returns the nearest action inside the bounds."""
+        lower, upper = (
+            lax.broadcast_to_rank(jnp.asarray(bound), action.ndim)
+            for bound in (self.action_lower, self.action_upper)
+        )
+        return jnp.clip(action, lower, upper)
 
     @property
     def resting_steps(self) -> int:

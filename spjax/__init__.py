@@ -5,12 +5,14 @@ TYPE_CHECKING = (
 )
 if TYPE_CHECKING:
     from spjax.presets import preset
+    from spjax.training.policy import load_policy
     from spjax.training.train import resume, train
 
 __version__ = "0.1.0"
-__all__ = ["preset", "resume", "train"]
+__all__ = ["load_policy", "preset", "resume", "train"]
 
 _HOMES = {
+    "load_policy": "spjax.training.policy",
     "preset": "spjax.presets",
     "resume": "spjax.training.train",
     "train": "spjax.training.train",

@@ -28,6 +28,7 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {  # kind -> name -> module:class
         "gate-precision": "spjax.envs.gate:Gate",
         "gate-global": "spjax.envs.gate:Gate",
         "ball-in-a-cup": "spjax.envs.ball_in_a_cup:BallInACup",
+        "ant": "spjax.envs.ant:Ant",
         "reacher": "spjax.envs.reacher:Reacher",
         "reacher-step": "spjax.envs.reacher:ReacherStep",
         "policy-search": "spjax.envs.adapters.policy_search:PolicySearch",

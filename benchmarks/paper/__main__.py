@@ -18,6 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.paper import (
+    figure_ant,
     figure_ball_catching,
     figure_ball_in_a_cup,
     figure_gate,
@@ -58,6 +59,7 @@ _MODULES = (
     table_adam,
     figure_point_mass,
     figure_trade_off,
+    figure_ant,
     figure_ball_catching,
     figure_gate,
     figure_gate_success,
@@ -82,6 +84,7 @@ EXAMPLES = """examples:
   python -m benchmarks.paper table-1 --agents sac --seeds 20          then the other 10, in folders of their own
   python -m benchmarks.paper table-1 --only point-mass-2d_ppo_random  one cell
   python -m benchmarks.paper figure-ball-catching --agents ppo        ball catching with PPO
+  python -m benchmarks.paper figure-ant --seeds 5                     the ant with PPO, 5 seeds first
   python -m benchmarks.paper figure-gate figure-gate-success          the episodic learners on the gate, 40 seeds
   python -m benchmarks.paper figure-slots                             ball catching with fewer slots, 5 seeds
   python -m benchmarks.paper table-adam                               PPO with Adam's epsilon in both places, 20 seeds

@@ -16,6 +16,7 @@ from spjax.presets.published import published
 from spjax.runs.schema import Reference
 from spjax.settings import put
 from spjax.training.config import RunConfig
+from spjax.training.trajectories import EPISODES_PER_LANE
 
 ENVS = ("point-mass-3d", "point-mass-2d")  # of the tables
 AGENTS = ("trpo", "ppo", "sac")
@@ -53,6 +54,11 @@ class Cell:
             self.suffix,
         )
         return "_".join(part for part in parts if part)
+
+    @property
+    def kept_episodes(self) -> int:
+        """How many trajectories of each lane are kept: of the ant all, whose figure shows them."""
+        return EPISODES_PER_LANE if self.env == "ant" else 1
 
     @property
     def printed(self) -> bool:

@@ -1,7 +1,7 @@
 """What is kept of finished run folders beside the results, so that tables and figures can grow from machine to machine.
 
 A kept folder is a run folder: configuration and summary, all of the evaluation, the metrics of the evaluated iterations, and
-the first of each lane's trajectories. It lacks checkpoints.
+the first of each lane's trajectories, of the ant all of them. It lacks checkpoints.
 """
 
 import os
@@ -22,10 +22,10 @@ def keep(blocks: Iterable[Block], kept: Path) -> None:
     for block in blocks:
         copy = kept / block.folder.name
         if block.state == "finished" and not copy.exists():
-            _copy(block.folder, copy)
+            _copy(block.folder, copy, block.cell.kept_episodes)
 
 
-def _copy(folder: Path, copy: Path) -> None:
+def _copy(folder: Path, copy: Path, episodes: int) -> None:
     temporary = copy.with_name(f".{copy.name}.{os.getpid()}.tmp")
     run = load_run(folder)
     last = run.last_evaluated_iteration
@@ -39,7 +39,7 @@ def _copy(folder: Path, copy: Path) -> None:
     if run.trajectories is not None:
         write_table(
             temporary / layout.TRAJECTORIES,
-            run.trajectories.filter(pc.field("episode") == 0),
+            run.trajectories.filter(pc.field("episode") < episodes),
         )
     for name in (layout.CONFIG, layout.SUMMARY):
         shutil.copy(folder / name, temporary)

@@ -8,6 +8,7 @@ from pathlib import Path
 from benchmarks.paper.blocks import Block, Timing, kind_of
 from benchmarks.paper.cells import Cell
 from benchmarks.paper.earlier import all_records_of_run
+from spjax.analysis.records import compared_metric
 from spjax.runs.pool import pool
 from spjax.runs.read import Run, load_run
 from spjax.runs.results import Record, read_records, write_records
@@ -72,6 +73,11 @@ def better(cells: Sequence[Cell], runs: Runs) -> Cell | None:
 def final_return(run: Run) -> Record:
     """Returns the record of the final discounted return of a run in which nothing is swept."""
     return _final(run, "discounted_return")
+
+
+def compared_return(run: Run) -> Record:
+    """Returns the record of the final return of the kind that is in print, of a run in which nothing is swept."""
+    return _final(run, compared_metric(run))
 
 
 def final_success_rate(run: Run) -> Record:

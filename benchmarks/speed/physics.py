@@ -109,8 +109,9 @@ def rollouts_record(
     seconds: list[float],
     compile_seconds: float | None,
     command: str,
+    unit: str = "rollouts",
 ) -> Record:
-    """Prints and returns how many rollouts a second there were.
+    """Prints and returns how many rollouts, or whatever the unit is, a second there were.
 
     Args:
         env: the task.
@@ -119,16 +120,17 @@ def rollouts_record(
         seconds: of each repetition.
         compile_seconds: None where nothing was compiled.
         command: the module that measures.
+        unit: what is counted.
     """
     rates = [rollouts / value for value in seconds]
     what = " ".join(map(str, settings.values()))
-    print(f"{env}, {what}: {np.median(rates):.1f} rollouts/s", flush=True)
+    print(f"{env}, {what}: {np.median(rates):.1f} {unit}/s", flush=True)
     return measured_here(
         experiment=f"{env}-speed",
         env=env,
         agent="none",
         teacher="none",
-        metric="rollouts per second",
+        metric=f"{unit} per second",
         settings=dict(settings),
         seeds=list(range(len(rates))),
         values=rates,

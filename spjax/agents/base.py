@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from jaxtyping import Array, Float, Int, PyTree
 
+from spjax.agents.formula import Formula
 from spjax.contexts import ContextDistribution, ContextSpace
 from spjax.envs.base import Env
 from spjax.envs.episodic import EpisodicTask
@@ -70,6 +71,16 @@ class Agent(Part, abc.ABC):
             the agent's state, the world to go on from, the episodes that ended, and a pytree of metrics.
         """
 
+    def formula(self, state: PyTree, task: PyTree) -> Formula:
+        """Returns the deterministic policy in plain arrays, for programs without JAX.
+
+        Raises:
+            ValueError: the agent does not say it so.
+        """
+        raise ValueError(
+            f"the policy of {type(self).__name__} cannot be exported: the agent has no `formula`"
+        )
+
     def check(self) -> None:
         """Checks what ranges of single settings cannot say; raises ValueError with one clear sentence."""
 
@@ -102,6 +113,15 @@ class StepBased(Agent):
         observation: Float[Array, "*batch observation"],
     ) -> Float[Array, "*batch action"]:
         """Returns actions drawn from the policy."""
+
+    @abc.abstractmethod
+    def deterministic_action(
+        self,
+        state: PyTree,
+        env: Env,
+        observation: Float[Array, "*batch observation"],
+    ) -> Float[Array, "*batch action"]:
+        """Returns the actions that the policy would take if it were not to explore."""
 
     def value(
         self, state: PyTree, observation: Float[Array, "*batch observation"]
@@ -152,6 +172,15 @@ class Episodic(Agent):
         contexts: Float[Array, "M dim"],
     ) -> Float[Array, "M parameter"]:
         """Returns a draw of the policy in each context, inside the bounds."""
+
+    @abc.abstractmethod
+    def mean_parameters(
+        self,
+        state: PyTree,
+        task: EpisodicTask,
+        contexts: Float[Array, "M dim"],
+    ) -> Float[Array, "M parameter"]:
+        """Returns what the policy would try in each context if it were not to explore, inside the bounds."""
 
     @abc.abstractmethod
     def environment_steps_before(self, state: PyTree) -> Int[Array, ""]:

@@ -77,7 +77,7 @@ def learning_curve(
             band = statistics.Band(*edges)
         draw_band(axes, series, curves.iterations, band)
         reference = series.run.config.reference
-        if reference and metric == "discounted_return" and not series.group.settings:
+        if reference and metric == reference.metric and not series.group.settings:
             _draw_reference(axes, series, reference)
     axes.set_ylabel(metric_label(runs, metric))
     from_zero([axes])

@@ -96,26 +96,28 @@ def records_of_run(
     """Returns final discounted return, final success rate and, if asked, iterations to a threshold.
 
     A swept run gives one set of records for each value of the swept settings. Where the folder
-    carries published results of the same length, they are attached.
+    carries published results of the same length, they are attached; where these are of another
+    return, this one has a record too.
 
     Args:
         run: the run.
         experiment: what the records are for, for example "table-1".
-        threshold: discounted return whose first crossing counts.
+        threshold: return whose first crossing counts, of the kind that is in print.
     """
     records = []
     for group in run.groups():
         printed = reference_of(run, group)
-        for metric in ("discounted_return", "success_rate"):
+        compared = compared_metric(run)
+        for metric in dict.fromkeys(("discounted_return", compared, "success_rate")):
             curves = run.evaluation_curves(metric, group)
-            paper = printed.final if printed and metric == "discounted_return" else None
+            paper = printed.final if printed and metric == compared else None
             records.append(
                 record_of_group(
                     run, group, experiment, metric, curves.values[:, -1], paper
                 )
             )
         if threshold is not None:
-            curves = run.evaluation_curves("discounted_return", group)
+            curves = run.evaluation_curves(compared, group)
             crossing = statistics.iterations_to_threshold(
                 curves.iterations, curves.values, threshold
             )
@@ -138,6 +140,12 @@ def records_of_run(
                 )
             )
     return records
+
+
+def compared_metric(run: Run) -> str:
+    """Returns the kind of return that is in print about a run; the discounted one where there is nothing."""
+    reference = run.config.reference
+    return reference.metric if reference else "discounted_return"
 
 
 def reference_of(run: Run, group: Group) -> Reference | None:

@@ -86,7 +86,8 @@ def markdown(
 
 def decimals(metric: str) -> int:
     """Returns how many decimals of a metric are shown."""
-    return 0 if metric.startswith("iterations_to") else 2
+    whole = metric.startswith("iterations_to") or metric == "episode_return"
+    return 0 if whole else 2
 
 
 def estimate_text(mean: float | None, error: float | None, decimals: int) -> str:

@@ -11,7 +11,7 @@ spjax: self-paced curricula for reinforcement learning, jitted end to end.
 
     spjax train TASK     train seeds of one experiment
     spjax sweep TASK     train a grid of settings, in one compiled program
-    spjax resume RUN     continue a run that was stopped or killed
+    spjax resume RUN     continue a run that was stopped or killed, or make it longer
     spjax evaluate RUN   play new episodes with the newest policies of a run
     spjax plot RUN ...   draw the pictures of runs
     spjax render RUN     film episodes of the newest policy: a video and a web page

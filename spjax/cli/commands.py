@@ -1,4 +1,7 @@
-"""Runs the commands, and turns every error into one sentence and an exit code: 2 for the user's, 1 for failures."""
+"""Runs the commands, and turns every error into one sentence and an exit code.
+
+2 is for the user's errors, 1 for failures, and 130, as shells have it, for Ctrl-C.
+"""
 
 import functools
 import importlib
@@ -6,9 +9,10 @@ import os
 import sys
 
 import spjax
-from spjax.cli.errors import Failure, UsageError, describe
+from spjax.cli.errors import Failure, Stopped, UsageError, describe
 from spjax.cli.terminal import replace_missing_characters
 
+INTERRUPTED = 130  # 128 and the number of SIGINT
 _COMMANDS = {  # by the function that runs it
     "train": "spjax.cli.training:train",
     "sweep": "spjax.cli.training:sweep",
@@ -36,6 +40,8 @@ def run(args: list[str], of_process: bool) -> int:
         return _complain(error, 2)
     except Failure as error:
         return _complain(error, 1)
+    except Stopped as error:
+        return _complain(error, INTERRUPTED)
     except OSError as error:
         return _complain(describe(error), 1)
     except (AssertionError, RuntimeError):
@@ -43,7 +49,7 @@ def run(args: list[str], of_process: bool) -> int:
             raise
         return _complain(problem, 1)
     except KeyboardInterrupt:
-        code = _complain("interrupted", 1)
+        code = _complain("interrupted", INTERRUPTED)
         if of_process:
             os._exit(
                 code

@@ -14,6 +14,10 @@ class Failure(Exception):
     """What the user typed is right and it went wrong all the same."""
 
 
+class Stopped(Exception):
+    """The user stopped it, by Ctrl-C."""
+
+
 @contextmanager
 def run_continues(folder: Path) -> Iterator[None]:
     """Turns a failed write into a sentence that says how to go on with the run in this folder.

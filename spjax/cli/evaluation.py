@@ -3,14 +3,16 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from spjax.cli import tables
 from spjax.cli.errors import UsageError
 from spjax.cli.flags import Group, parse
 from spjax.cli.own import load_own, words
 from spjax.runs.read import read_record
 from spjax.settings import Part, setting
 
+EPISODES, EPISODES_EACH = 50, 10  # without and with several contexts
 MAX_EPISODES = 100_000
 
 
@@ -21,30 +23,76 @@ class EvaluateFlags(Part):
     kind: ClassVar[str] = "command"
 
     folder: Path = setting(help="the run folder")
-    episodes: int = setting(50, help="of each policy")
+    episodes: int | None = setting(
+        None,
+        help=f"of each policy (default: {EPISODES}; {EPISODES_EACH} in each of several contexts)",
+    )
     context: tuple[float, ...] = setting(
         (), help="of all episodes (default: drawn from the target distribution)"
     )
+    contexts: Path | None = setting(
+        None, help="a file of contexts, a row each: .csv, .npy or .json"
+    )
+    grid: int | None = setting(
+        None, help="values of each context, evenly from bound to bound, all combined"
+    )
+    deterministic: bool = setting(
+        False, help="take the policy's own action, or draw from it"
+    )
     seed: int = setting(0, help="of the episodes")
+    out: Path | None = setting(
+        None, help="file of all episodes: .json, .csv or .parquet"
+    )
+    map: Path | None = setting(
+        None,
+        help="picture of success and return over the contexts of a --grid, and the curriculum's way: .png",
+    )
     use: tuple[tuple[str, ...], ...] = setting(
         (), help="accept the run's own files as they are now"
     )
 
 
 def evaluate(args: Sequence[str]) -> None:
-    """Prints what the newest policies of a run reach on the target, or in one context."""
+    """Prints what the newest policies of a run reach on the target, or in contexts of the user's choice."""
     about = "Play new episodes with the newest policies of a run. The run folder stays as it is."
-    values = parse("evaluate", about, [Group("", EvaluateFlags)], args)[""]
-    if not 1 <= values["episodes"] <= MAX_EPISODES:
+    how = parse("evaluate", about, [Group("", EvaluateFlags)], args)[""]
+    _check(how)
+    record = read_record(how["folder"])
+    names = record.context_space.names
+    rows: list[tuple[float, ...]] = []
+    if how["contexts"] is not None:
+        rows = tables.read_contexts(how["contexts"], names)
+    count = len(rows) or (how["grid"] or 1) ** len(names)
+    several = bool(rows or how["grid"])
+    each = how["episodes"] or (EPISODES_EACH if several else EPISODES)
+    if each * count > MAX_EPISODES:
         raise UsageError(
-            f"--episodes must lie in [1, {MAX_EPISODES}], got {values['episodes']}"
+            f"at most {MAX_EPISODES} episodes of each policy can be played, got {each} in each of {count} contexts"
         )
-    if not 0 <= values["seed"] < 2**32:
-        raise UsageError(f"--seed must lie in [0, 2^32), got {values['seed']}")
-    read_record(values["folder"])
+
     from spjax.cli.playing import (
         play,
     )  # and JAX, which a folder that is none need not wait for
 
-    used = load_own(words(values["use"]))
-    play(values["folder"], used, values["episodes"], values["context"], values["seed"])
+    play({**how, "episodes": each}, rows, load_own(words(how["use"])))
+
+
+def _check(how: dict[str, Any]) -> None:
+    """Checks what needs no run folder."""
+    if how["episodes"] is not None and not 1 <= how["episodes"] <= MAX_EPISODES:
+        raise UsageError(
+            f"--episodes must lie in [1, {MAX_EPISODES}], got {how['episodes']}"
+        )
+    if not 0 <= how["seed"] < 2**32:
+        raise UsageError(f"--seed must lie in [0, 2^32), got {how['seed']}")
+    given = [f"--{name}" for name in ("context", "contexts", "grid") if how[name]]
+    if how["grid"] is not None and how["grid"] < 2:
+        raise UsageError(f"--grid must be at least 2, got {how['grid']}")
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} exclude each other; give one of them")
+    if how["map"] is not None and how["grid"] is None:
+        raise UsageError("--map draws the contexts of a grid; give --grid too")
+    if how["out"] is not None:
+        tables.check_file("--out", how["out"], tuple(tables.WRITERS))
+    if how["map"] is not None:
+        tables.check_file("--map", how["map"], (".png",))

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from rich.console import Console
 
 from spjax.analysis.text import setting_text
-from spjax.cli.cache import keep_compiled_programs
+from spjax.cache import keep_compiled_programs
 from spjax.cli.errors import Failure, UsageError
 from spjax.cli.flags import suggest
 from spjax.cli.own import words

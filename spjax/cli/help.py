@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import spjax
-from spjax.cli.cache import user_cache
+from spjax.cache import user_cache
 from spjax.cli.own import uses_of
 from spjax.runs.files import write_atomically
 

@@ -1,22 +1,30 @@
 """What `spjax evaluate` plays and prints."""
 
-from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pyarrow as pa
+from jaxtyping import Array, Float
+from rich.console import Console
 from rich.table import Table
 
 from spjax.analysis import statistics
 from spjax.analysis.text import setting_text
-from spjax.cli.cache import keep_compiled_programs
+from spjax.cache import keep_compiled_programs
 from spjax.cli.report import say
+from spjax.cli.tables import Rows, write_table
 from spjax.cli.terminal import console, print_table
+from spjax.contexts import ContextSpace
+from spjax.runs import folder as layout
+from spjax.runs.read import load_run
 from spjax.training.collect import Outcome
 from spjax.training.config import RunConfig
 from spjax.training.experiment import Experiment, RunState
 from spjax.training.lanes import Lanes
 from spjax.training.program import Program
+from spjax.training.progress import count
 from spjax.training.run_folder import read_config
 from spjax.training.train import restore
 
@@ -25,57 +33,127 @@ _STREAM = (
 )  # folded into the run's key; neither training nor its evaluations use it
 
 
-def play(
-    folder: Path, used: bool, episodes: int, context: tuple[float, ...], seed: int
-) -> None:
+def play(how: dict[str, Any], rows: Rows, used: bool) -> None:
     """Plays new episodes with the newest policies of a run, and prints what they reach.
 
     Args:
-        folder: the run folder.
+        how: the values of `EvaluateFlags`, with the number of episodes.
+        rows: contexts out of a file; empty where there is none.
         used: whether the run's own files may be others than those that it was trained with.
-        episodes: of each policy.
-        context: of all episodes; empty for draws of the target distribution.
-        seed: of the episodes.
     """
+    folder, each = how["folder"], how["episodes"]
     space = read_config(folder, used).task.context_space
-    if context:
-        space.check(context, "--context")
+    for number, row in enumerate(rows, 1):
+        space.check(row, f"{how['contexts']}, context {number}")
+    if how["context"]:
+        space.check(how["context"], "--context")
+    chosen, where = _chosen(how, rows, space)
     keep_compiled_programs()
     config, program, state = restore(folder, used)
-    outcome = _play(program, state, episodes, context, seed)
+    contexts, outcome = _play(program, state, chosen, how)
 
     terminal = console()
-    where = space.describe(context) if context else "the target"
+    drawn = "the deterministic policy" if how["deterministic"] else "the policy"
     say(
         terminal,
-        f"{folder} at iteration {program.iteration(state)}: {episodes} episodes on {where},",
+        f"{folder} at iteration {program.iteration(state)}: {each} episodes {where}, by {drawn}:",
     )
     say(
         terminal,
         "discounted return ± one standard error, its quantiles, and how many succeeded",
     )
     print_table(terminal, _table(config, outcome))
+    if how["out"] is not None or how["map"] is not None:
+        _keep(terminal, how, played(config, contexts, outcome))
+
+
+def _chosen(
+    how: dict[str, Any], rows: Rows, space: ContextSpace
+) -> tuple[Float[np.ndarray, "episode dim"] | None, str]:
+    """Returns the contexts of all episodes, None for draws of the target; and what they are, in words."""
+    each = how["episodes"]
+    if how["context"]:
+        tiled = np.tile(np.asarray(how["context"], np.float32), (each, 1))
+        return tiled, f"on {space.describe(how['context'])}"
+    if rows:
+        table = np.asarray(rows, np.float32)
+        where = f"in each of the {count(len(rows), 'context')} of {how['contexts']}"
+        return np.repeat(table, each, axis=0), where
+    if how["grid"]:
+        table = grid(space, how["grid"])
+        where = f"in each of the {len(table)} contexts of a grid"
+        return np.repeat(table, each, axis=0), where
+    return None, "on the target"
+
+
+def grid(space: ContextSpace, values: int) -> Float[np.ndarray, "row dim"]:
+    """Returns all combinations of so many values of each context, evenly from bound to bound."""
+    lower, upper = (
+        np.asarray(bound, np.float32) for bound in (space.lower, space.upper)
+    )
+    axes = np.linspace(lower, upper, values, dtype=np.float32)  # [value, dim]
+    table = np.stack(np.meshgrid(*axes.T, indexing="ij"), axis=-1)
+    return table.reshape(-1, space.size)
 
 
 def _play(
     program: Program,
     states: Lanes,
-    episodes: int,
-    context: tuple[float, ...],
-    seed: int,
-) -> Outcome:
-    """Returns the outcome [lane, episode] of new episodes."""
+    chosen: Float[np.ndarray, "episode dim"] | None,
+    how: dict[str, Any],
+) -> tuple[Float[np.ndarray, "lane episode dim"], Outcome]:
+    """Returns contexts and outcome [lane, episode] of new episodes."""
 
-    def play(experiment: Experiment, state: RunState) -> Outcome:
-        key = jax.random.fold_in(jax.random.fold_in(state.key, _STREAM), seed)
+    def play(
+        experiment: Experiment, state: RunState
+    ) -> tuple[Float[Array, "episode dim"], Outcome]:
+        key = jax.random.fold_in(jax.random.fold_in(state.key, _STREAM), how["seed"])
         key_contexts, key_play = jax.random.split(key)
-        if context:
-            contexts = jnp.tile(jnp.asarray(context), (episodes, 1))
-        else:
-            contexts = experiment.target_contexts(key_contexts, episodes)
-        return experiment.play(state, key_play, contexts)[0]
+        contexts = (
+            experiment.target_contexts(key_contexts, how["episodes"])
+            if chosen is None
+            else jnp.asarray(chosen)
+        )
+        outcome, _ = experiment.play(state, key_play, contexts, how["deterministic"])
+        return contexts, outcome
 
-    return program.to_host(program.on_lanes(play, states))
+    contexts, outcome = program.to_host(program.on_lanes(play, states))
+    return contexts, outcome
+
+
+def played(
+    config: RunConfig, contexts: Float[np.ndarray, "lane episode dim"], outcome: Outcome
+) -> pa.Table:
+    """Returns a row for each episode: whose it is, its context, and what came out."""
+    episodes, names = contexts.shape[1], config.task.context_space.names
+    columns = {
+        **layout.lane_columns(config.lanes(), episodes),
+        "episode": np.tile(np.arange(episodes, dtype=np.int32), len(contexts)),
+        **{f"context.{name}": contexts[..., k] for k, name in enumerate(names)},
+        "discounted_return": outcome.discounted_return,
+        "success": outcome.success,
+        "length": outcome.length,
+    }
+    if outcome.episode_return is not None:
+        columns["episode_return"] = outcome.episode_return
+    return pa.table(
+        {
+            name: column.reshape(-1) if isinstance(column, np.ndarray) else column
+            for name, column in columns.items()
+        }
+    )
+
+
+def _keep(terminal: Console, how: dict[str, Any], episodes: pa.Table) -> None:
+    """Writes the episodes and the map, as asked for, and names the files."""
+    if how["out"] is not None:
+        write_table(how["out"], episodes)
+        say(terminal, f"episodes: {how['out']}")
+    if how["map"] is not None:
+        from spjax.analysis.competence import draw_maps  # Matplotlib takes its time
+
+        for picture in draw_maps(load_run(how["folder"]), episodes, how["map"]):
+            say(terminal, f"picture: {picture}")
 
 
 def _table(config: RunConfig, outcome: Outcome) -> Table:

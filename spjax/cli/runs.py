@@ -11,7 +11,7 @@ from spjax import catalogue
 from spjax.cli.flags import Group, parse
 from spjax.cli.own import load_own, words
 from spjax.cli.terminal import console
-from spjax.presets.table import VARIANTS, names_of, preset_names
+from spjax.presets.table import names_of, preset_names, variant_names
 from spjax.settings import Part, setting
 
 RUNS = Path("runs")
@@ -133,7 +133,7 @@ def _parts() -> Table:
     for kind in catalogue.KINDS:
         if known := catalogue.names(kind):
             table.add_row(kind, ", ".join(known))
-    table.add_row("variant of a preset", ", ".join(VARIANTS))
+    table.add_row("variant of a preset", ", ".join(variant_names()))
     return table
 
 

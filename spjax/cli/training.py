@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from spjax import catalogue, settings
-from spjax.cli.cache import keep_compiled_programs
-from spjax.cli.errors import Failure, UsageError, run_continues
+from spjax.cli.errors import Stopped, UsageError, run_continues
 from spjax.cli.flags import Group, parse, read, value_of
 from spjax.cli.own import load_own, uses_of, words
 from spjax.cli.report import report
 from spjax.presets.base import preset
-from spjax.presets.table import VARIANTS, table_of
+from spjax.presets.table import table_of
 from spjax.settings import Part, Value, setting
 from spjax.training import train as training
 from spjax.training.config import PARTS, RunConfig
@@ -84,6 +83,10 @@ class ResumeFlags(Part):
     kind: ClassVar[str] = "command"
 
     folder: Path = setting(help="the run folder")
+    iterations: int | None = setting(
+        None,
+        help="in all, to make the run longer or shorter (default: as many as it was started with)",
+    )
     use: tuple[tuple[str, ...], ...] = setting(
         (), help="accept the run's own files as they are now"
     )
@@ -102,11 +105,12 @@ def sweep(args: Sequence[str]) -> None:
 
 
 def resume(args: Sequence[str]) -> None:
-    """Continues a run from its newest checkpoint; its settings cannot be changed."""
+    """Continues a run from its newest checkpoint; its length can be changed, its settings cannot."""
     fixed = {field.name for field in dataclasses.fields(SweepFlags)} - {
         "quiet",
         "plots",
         "use",
+        "iterations",
     }
     for token in args:
         name = token.partition("=")[0].removeprefix("--").replace("-", "_")
@@ -116,7 +120,7 @@ def resume(args: Sequence[str]) -> None:
             )
     values = parse(
         "resume",
-        "Continue a run from its newest checkpoint.",
+        "Continue a run from its newest checkpoint, or make a finished one longer.",
         [Group("", ResumeFlags)],
         args,
     )[""]
@@ -125,7 +129,10 @@ def resume(args: Sequence[str]) -> None:
         folder,
         values["plots"],
         lambda: training.resume(
-            folder, progress=not values["quiet"], accept_changes=used
+            folder,
+            progress=not values["quiet"],
+            accept_changes=used,
+            iterations=values["iterations"],
         ),
     )
 
@@ -160,12 +167,11 @@ def _start(command: str, flags: type[TrainFlags], args: Sequence[str]) -> None:
 
 
 def _train(folder: Path, plots: bool, run: Callable[[], Path]) -> None:
-    keep_compiled_programs()
     with run_continues(folder):
         try:
             run()
         except training.Interrupted as stopped:
-            raise Failure(stopped) from stopped
+            raise Stopped(stopped) from stopped
         report(folder, plots)
 
 
@@ -221,7 +227,7 @@ def _choices(task: str) -> Mapping[str, Sequence[str]]:
     return {
         "agent": catalogue.names("agent"),
         "teacher": catalogue.names("teacher"),
-        "variant": VARIANTS,
+        "variant": table_of(task).variants,
         "start": ("initial", "target"),
     }
 

@@ -1,8 +1,8 @@
 """Looks a published experiment up by names.
 
 Two variants exist where paper and published results differ: "published" (what the results most plausibly used, the default)
-and "article" (the printed text). A preset is a difference from the defaults of its parts; each file beside this one is the
-table of a task. A task without a table trains on the defaults.
+and "article" (the printed text); a task may have more. A preset is a difference from the defaults of its parts; each file
+beside this one is the table of a task. A task without a table trains on the defaults.
 """
 
 import dataclasses
@@ -35,17 +35,18 @@ def preset(
         agent: its name; None for the first that the task has, "ppo" or, for episodic tasks, "sprl".
         teacher: its name; None for the first that the agent has.
         schedule: name of the schedule, for teachers that have one; None for the first.
-        variant: "published" or "article".
+        variant: "published", "article", or another one that the task has.
         start: where the contexts of a teacher that moves start, at the "initial" or the "target" distribution; None for the
             first that was published for this task.
 
     Raises:
         ValueError: an unknown name, the message has the nearest known one; or names that do not go together.
     """
-    if variant not in VARIANTS:
-        raise ValueError(f"unknown variant {variant!r}; {nearest(variant, VARIANTS)}")
     made: Task = catalogue.make("task", task)
     table = table_of(task)
+    if variant not in table.variants:
+        others = nearest(variant, table.variants)
+        raise ValueError(f"unknown variant {variant!r}; {others}")
     agent = agent or next(iter(table.agents), _fitting_agent(made))
     learner: Agent = catalogue.make("agent", agent)
     if learner.collects == "rollouts" and made.collected == "slots":
@@ -56,7 +57,7 @@ def preset(
     curriculum: Teacher = catalogue.make("teacher", teacher)
     schedule = _chosen("schedule", schedule, curriculum, table.schedules)
     start = _chosen("start", start, curriculum, table.starts)
-    names = Names(task, agent, teacher, schedule, start, variant == "article")
+    names = Names(task, agent, teacher, schedule, start, variant)
     parts = _with_choices(made, learner, curriculum, schedule, start)
     known = agent in table.agents and teacher in table.agents[agent]
     differences = table.settings(names) if known else {}
@@ -129,7 +130,7 @@ def _with_reference(config: RunConfig, names: Names) -> RunConfig:
         names.start,
         config.hold_position,
     )
-    if found is None or names.article:
+    if found is None or names.variant != VARIANTS[0]:
         return config
     return dataclasses.replace(
         config, printed=Printed(of=config.identity, reference=found)

@@ -5,7 +5,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-VARIANTS = ("published", "article")
+VARIANTS = ("published", "article")  # of every task
 
 Settings = Mapping[str, Any]  # dotted name -> value
 
@@ -19,7 +19,12 @@ class Names:
     teacher: str
     schedule: str | None  # of teachers that have one
     start: str | None  # of teachers that start somewhere
-    article: bool
+    variant: str
+
+    @property
+    def article(self) -> bool:
+        """Whether the printed text is asked for."""
+        return self.variant == "article"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +40,7 @@ class Table:
         "proportion",
         "bound",
     )  # of `SCHEDULED` teachers, the default first
+    variants: Sequence[str] = VARIANTS  # the default first
 
 
 # teachers that were published with several schedules, and from several starts
@@ -45,6 +51,7 @@ _TABLES = {  # task -> module with `TABLE`
     "point-mass-3d": "spjax.presets.point_mass",
     "point-mass-2d": "spjax.presets.point_mass",
     "ball-catching": "spjax.presets.ball_catching",
+    "ant": "spjax.presets.ant",
     "ball-in-a-cup": "spjax.presets.ball_in_a_cup",
     "gate-precision": "spjax.presets.gate",
     "gate-global": "spjax.presets.gate",
@@ -56,6 +63,11 @@ _TABLES = {  # task -> module with `TABLE`
 def preset_names() -> list[tuple[str, str, str, str | None, str | None]]:
     """Returns (task, agent, teacher, schedule, start) of every experiment that can be run; start None is the default."""
     return [name for task in _TABLES for name in names_of(task)]
+
+
+def variant_names() -> list[str]:
+    """Returns every variant that some task has."""
+    return list(dict.fromkeys(v for task in _TABLES for v in table_of(task).variants))
 
 
 def names_of(task: str) -> list[tuple[str, str, str, str | None, str | None]]:

@@ -24,7 +24,7 @@ class Record(TypedDict):
     schedule: str | None
     settings: Mapping[str, Setting]  # swept settings of these seeds
     metric: str  # "discounted_return", "success_rate", "iterations_to_threshold", ...
-    threshold: float | None  # discounted return that iterations_to_threshold refers to
+    threshold: float | None  # return that iterations_to_threshold refers to
     never_reached: (
         int | None
     )  # seeds that never reached it; they count as the last iteration
@@ -46,6 +46,20 @@ class Record(TypedDict):
 def write_records(path: str | Path, records: Sequence[Record]) -> None:
     """Writes the records as JSON, keys sorted."""
     write_json(Path(path), list(records), sort_keys=True)
+
+
+def write_records_beside(path: str | Path, records: Sequence[Record]) -> None:
+    """Writes the records, beside those that the file has of other methods, metrics or settings."""
+    file = Path(path)
+    new = {_identity(record) for record in records}
+    old = read_records(file) if file.is_file() else []
+    kept = [record for record in old if _identity(record) not in new]
+    write_records(file, [*kept, *records])
+
+
+def _identity(record: Record) -> tuple[str, ...]:
+    settings = str(sorted(record["settings"].items()))
+    return record["agent"], record["teacher"], record["metric"], settings
 
 
 def read_records(path: str | Path) -> list[Record]:

@@ -91,11 +91,12 @@ class Estimate(NamedTuple):
 class Reference:
     """Published results of the very experiment that the folder holds."""
 
-    final: Estimate  # discounted return on the target tasks
+    final: Estimate  # return on the target tasks
     iterations: Estimate | None  # to the threshold that belongs to the final return
     num_iterations: int
     last_evaluated: int  # iteration from which on an evaluation counts as final
     source: str  # for example "Klink et al. (2021)"
+    metric: str = "discounted_return"  # the evaluation column that `final` is of
 
     def covers(self, iteration: int) -> bool:
         """Says whether a run that was last evaluated here was as long as the published ones."""

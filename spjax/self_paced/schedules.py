@@ -62,6 +62,15 @@ class Schedule(Part, abc.ABC):
     def aim(self, evidence: Evidence) -> Aim:
         """Returns what the next update is. Which of the two it has must not depend on data; their values may."""
 
+    def still(self, update: int, mean_return: float) -> str | None:
+        """Returns one sentence where alpha is 0 for a reason that the user may not know of; None where it is meant to be.
+
+        Args:
+            update: the number of the update, as in `Evidence`.
+            mean_return: that it is made from.
+        """
+        return None
+
 
 @part("schedule", "proportion")
 @struct.dataclass
@@ -98,6 +107,12 @@ class Proportion(Schedule):
         )
         begun = evidence.mask.any() & (evidence.update > self.offset)
         return Aim(alpha=jnp.where(begun, alpha, 0.0))
+
+    def still(self, update: int, mean_return: float) -> str | None:
+        """Returns that a negative return counts as 0, once K_alpha is over."""
+        if self.negative_return == "zero" and update > self.offset and mean_return < 0:
+            return "alpha stays 0: the mean return is negative"
+        return None
 
 
 @part("schedule", "bound")

@@ -112,6 +112,15 @@ class Teacher(Part, abc.ABC):
             jax.random.split(key, count)
         )
 
+    def still(self, iteration: int, mean_return: float) -> str | None:
+        """Returns one sentence where the curriculum stands still for a reason that the user may not know of, None elsewhere.
+
+        Args:
+            iteration: that the curriculum was updated after, on the host; the first is 1.
+            mean_return: discounted, of the iteration's episodes.
+        """
+        return None
+
     def problem(self, state: PyTree) -> JointProblem | None:
         """Returns what the joint fit of policy and contexts is about, for agents that fit both; None for none."""
         return None

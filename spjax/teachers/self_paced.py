@@ -39,6 +39,10 @@ class SelfPaced(Moving):
         """Whether it asks the critic."""
         return self.value_source == "critic"
 
+    def still(self, iteration: int, mean_return: float) -> str | None:
+        """Returns what the schedule says of the update that came after the iteration, if one did."""
+        return self.schedule.still(iteration - self.warmup, mean_return)
+
     def move(
         self, state: MovingState, evidence: Evidence
     ) -> tuple[ContextDistribution, ContextUpdate, Float[Array, ""] | None]:

@@ -119,6 +119,10 @@ class SelfPacedJoint(Teacher):
 
         return JointProblem(old=state.distribution, target=target, aim=aim)
 
+    def still(self, iteration: int, mean_return: float) -> str | None:
+        """Returns what the schedule says of the update in the iteration."""
+        return self.schedule.still(iteration, mean_return)
+
     def update(
         self, state: "JointState", key: Array, episodes: Episodes, value: Value
     ) -> tuple["JointState", "JointMetrics"]:

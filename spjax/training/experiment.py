@@ -4,6 +4,7 @@ The experiment itself is a pytree whose leaves are the traced settings, so a swe
 """
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,11 @@ from spjax.envs.base import EnvState, Task
 from spjax.episodes import Episodes, Maybe
 from spjax.teachers.base import Teacher
 from spjax.training.borders import Borders
-from spjax.training.collect import Collector, Outcome, Path, collector
+from spjax.training.collect import Collector, Outcome, Path
+from spjax.training.collect_rollouts import RolloutCollector
+from spjax.training.collect_slots import SlotCollector
+
+_COLLECTORS: dict[str, Any] = {"slots": SlotCollector, "rollouts": RolloutCollector}
 
 
 @struct.dataclass
@@ -34,7 +39,10 @@ class Experiment:
     @property
     def collector(self) -> Collector:
         """How the agent collects."""
-        return collector(self.task, self.agent, self.teacher)
+        made: Collector = _COLLECTORS[self.agent.collects](
+            self.task, self.agent, self.teacher
+        )
+        return made
 
     @property
     def discount(self) -> PyTree:
@@ -123,9 +131,13 @@ class Experiment:
         state: "RunState",
         key: PRNGKeyArray,
         contexts: Float[Array, "episode dim"],
+        deterministic: bool = False,
     ) -> tuple[Outcome, Path]:
-        """Returns one episode of the stochastic policy in each context, and its path; nothing of the state changes."""
-        return self.collector.play(state.agent_state, key, contexts)
+        """Returns one episode of the policy in each context, and its path; nothing of the state changes.
+
+        Actions, or parameters of a rollout, are drawn from the policy, or those of its deterministic one.
+        """
+        return self.collector.play(state.agent_state, key, contexts, deterministic)
 
     def states(
         self,

@@ -52,6 +52,10 @@ class Layout(abc.ABC):
         """Returns of every lane what `choose` takes out of it."""
 
     @abc.abstractmethod
+    def one(self, lanes: Lanes, index: int) -> PyTree:
+        """Returns a single lane, on the devices."""
+
+    @abc.abstractmethod
     def compile(
         self,
         function: Callable[..., Any],
@@ -99,6 +103,10 @@ class Calls(Layout):
     def part(self, lanes: Lanes, choose: Callable[[PyTree], PyTree]) -> Lanes:
         """Chooses lane by lane."""
         return tuple(choose(lane) for lane in lanes)
+
+    def one(self, lanes: Lanes, index: int) -> PyTree:
+        """Returns it as it is."""
+        return lanes[index]
 
     def compile(
         self,
@@ -167,6 +175,11 @@ class Vmapped(Layout):
     def part(self, lanes: Lanes, choose: Callable[[PyTree], PyTree]) -> Lanes:
         """Chooses from all lanes at once."""
         return choose(lanes)
+
+    def one(self, lanes: Lanes, index: int) -> PyTree:
+        """Returns it on the first device."""
+        lane = jax.tree.map(lambda leaf: leaf[index], lanes)
+        return jax.device_put(lane, jax.devices()[0])
 
     def compile(
         self,

@@ -1,48 +1,59 @@
 """What the terminal shows while a sweep trains."""
 
 import math
+from collections.abc import Sequence
+from datetime import timedelta
 
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Bool, Float, PyTree
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
+from rich.table import Column
+from rich.text import Text
 
+from spjax.teachers.base import Teacher
 from spjax.training.experiment import Metrics
 from spjax.training.program import Snapshot
 
+WIDE = 110  # columns, from which on there is room for a bar and the time elapsed
+
 
 class SweepProgress:
-    """A bar with ETA, and the current return, KL to the target and alpha, as medians over the lanes.
+    """A line with ETA, and the current return, KL to the target and alpha, as medians over the lanes.
 
-    Where the output is no terminal it prints a line now and then instead.
+    In a narrow terminal the latter are cut, never iteration and ETA. Where the output is no terminal a line is printed now and
+    then instead.
     """
 
     def __init__(
         self, num_iterations: int, start: int, console: Console, shown: bool
     ) -> None:
-        self._total, self._start, self._console, self._shown = (
-            num_iterations,
-            start,
-            console,
-            shown,
-        )
+        self.shown = shown
+        self._total, self._console = num_iterations, console
         self._lines = shown and not console.is_terminal
         self._next_line = start
+        self._said: set[str] = set()
+        wide = console.width >= WIDE
         self._bar = Progress(
             SpinnerColumn(),
-            TextColumn("iteration {task.completed:.0f}/{task.total:.0f}"),
-            BarColumn(),
-            TimeElapsedColumn(),
-            TextColumn("ETA"),
-            TimeRemainingColumn(elapsed_when_finished=False),
-            TextColumn("{task.description}"),
+            TextColumn(
+                "iteration {task.completed:.0f}/{task.total:.0f}", table_column=_whole()
+            ),
+            *(
+                [BarColumn(20), TimeElapsedColumn(table_column=_whole())]
+                if wide
+                else []
+            ),
+            _ETA(table_column=_whole()),
+            _Numbers(),
             console=console,
             disable=not shown or self._lines,
             speed_estimate_period=math.inf,  # seconds; a chunk may take longer than any shorter period
@@ -62,7 +73,7 @@ class SweepProgress:
         self._bar.update(self._task, completed=iteration, description=text)
         if self._lines and (iteration >= self._next_line or iteration == self._total):
             self._console.print(
-                f"iteration {iteration}/{self._total}  {text}",
+                f"iteration {iteration}/{self._total}  {eta(self._bar.tasks[0])}  {text}",
                 highlight=False,
                 soft_wrap=True,
             )
@@ -70,8 +81,42 @@ class SweepProgress:
 
     def note(self, text: str) -> None:
         """Prints a line above the bar."""
-        if self._shown:
+        if self.shown:
             self._bar.console.print(text, highlight=False, soft_wrap=True)
+
+    def note_once(self, text: str) -> None:
+        """Prints a line above the bar, unless it stands there already."""
+        if text not in self._said:
+            self._said.add(text)
+            self.note(text)
+
+
+class _ETA(ProgressColumn):
+    """The time left."""
+
+    def render(self, task: Task) -> Text:
+        return Text(eta(task))
+
+
+class _Numbers(ProgressColumn):
+    """The numbers, which give way where the line is too long."""
+
+    def render(self, task: Task) -> Text:
+        text = Text.from_markup(task.description)
+        text.no_wrap, text.overflow = True, "ellipsis"
+        return text
+
+
+def _whole() -> Column:
+    """Returns a column that is never cut."""
+    return Column(no_wrap=True)
+
+
+def eta(task: Task) -> str:
+    """Returns "ETA 0:12:40"; without a number until two chunks are done."""
+    left = None if task.finished else task.time_remaining
+    known = "-:--:--" if left is None else str(timedelta(seconds=int(left)))
+    return f"ETA {'0:00:00' if task.finished else known}"
 
 
 def count(number: int, noun: str) -> str:
@@ -79,9 +124,34 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def standstill(
+    teachers: Sequence[Teacher],
+    iteration: int,
+    returns: Float[np.ndarray, " lane"],
+    present: Bool[np.ndarray, " lane"],
+) -> str | None:
+    """Returns one sentence where no curriculum of the run moves, for one reason, in the last iteration; None elsewhere.
+
+    Args:
+        teachers: one a lane, with the settings of the lane.
+        iteration: the last one.
+        returns: mean discounted return of its episodes.
+        present: whether there were any.
+    """
+    found = {
+        teacher.still(iteration, float(value)) if known else None
+        for teacher, value, known in zip(teachers, returns, present, strict=True)
+    }
+    return found.pop() if len(found) == 1 else None
+
+
 def describe(metrics: Metrics, snapshot: Snapshot) -> str:
     """Returns the numbers of a progress line; metrics [lane, iteration], snapshot [lane]."""
-    parts = [f"return on target {np.median(snapshot.evaluation.discounted_return):.2f}"]
+    frozen = int(metrics.frozen[:, -1].sum())
+    parts = [f"[red]{frozen} frozen[/red]"] if frozen else []
+    parts += [
+        f"return on target {np.median(snapshot.evaluation.discounted_return):.2f}"
+    ]
     recent = metrics.discounted_return.value[:, -1][
         metrics.discounted_return.present[:, -1]
     ]
@@ -93,5 +163,4 @@ def describe(metrics: Metrics, snapshot: Snapshot) -> str:
             value := float(np.median(values[:, -1]))
         ):
             parts.append(f"{label} {value:.3g}")
-    frozen = int(metrics.frozen[:, -1].sum())
-    return "  ".join(parts) + (f"  [red]{frozen} frozen[/red]" if frozen else "")
+    return "  ".join(parts)

@@ -222,6 +222,17 @@ def test_the_learning_curve_is_the_mean_with_two_standard_errors_and_the_publish
     assert axes.get_title(loc="left") == "mean ± 2 standard errors, 4 seeds"
 
 
+def test_the_published_value_is_drawn_among_the_returns_that_it_is_one_of(
+    make_run: MakeRun,
+) -> None:
+    printed = dataclasses.replace(REFERENCE, metric="episode_return")
+    run = load_run(make_run(reference=printed))
+    for metric, drawn in (("discounted_return", 0), ("episode_return", 1)):
+        lines = learning_curve([run], ["self-paced"], metric).axes[0].lines
+        dashed = [line for line in lines if list(line.get_xdata()) == [0, 1]]
+        assert len(dashed) == drawn
+
+
 @pytest.mark.parametrize(("length", "drawn"), [(400, [400.0]), (20, []), (500, [])])
 def test_the_published_value_is_marked_at_the_end_of_a_run_of_its_length(
     make_run: MakeRun, length, drawn

@@ -1,3 +1,4 @@
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 
 from spjax.analysis import records as making
+from spjax.analysis import statistics
 from spjax.runs.provenance import commit, device, versions
 from spjax.runs.read import load_run
 from spjax.runs.results import Record
@@ -85,6 +87,25 @@ def test_a_run_shorter_than_the_published_ones_is_not_compared_with_them(
         threshold=5.0,
     )
     assert [record["paper_mean"] for record in records] == [None, None, None]
+
+
+def test_a_return_of_another_kind_that_is_in_print_is_recorded_and_compared(
+    make_run: MakeRun,
+) -> None:
+    printed = dataclasses.replace(REFERENCE, metric="episode_return")
+    run = load_run(make_run(num_iterations=400, reference=printed))
+    found = making.records_of_run(run, "table-2", threshold=5.0)
+    papers = {record["metric"]: record["paper_mean"] for record in found}
+    assert papers == {
+        "discounted_return": None,
+        "episode_return": 8.45,
+        "success_rate": None,
+        "iterations_to_threshold": 165.0,
+    }
+    curves = run.evaluation_curves("episode_return", run.groups()[0])
+    assert found[1]["values"] == curves.values[:, -1].tolist()
+    crossing = statistics.iterations_to_threshold(curves.iterations, curves.values, 5.0)
+    assert found[3]["values"] == crossing.iterations.tolist()
 
 
 def test_iterations_to_a_threshold_are_recorded_when_asked_for(

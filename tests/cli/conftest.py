@@ -66,7 +66,7 @@ def captured_config(monkeypatch, tmp_path):
         raise training.Interrupted("caught")
 
     def run(*args) -> tuple[RunConfig, Path, dict]:
-        assert main([*args]) == 1
+        assert main([*args]) == 130
         return caught[-1]
 
     monkeypatch.setattr(training, "train", catch)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -12,14 +13,15 @@ import jax
 import pyarrow.parquet as pq
 import pytest
 
+from spjax.cache import keep_compiled_programs
 from spjax.cli import main
-from spjax.cli.cache import keep_compiled_programs
 from spjax.cli.report import frozen_lanes
 from spjax.runs.files import write_json
 from spjax.runs.read import load_run
 from spjax.runs.schema import Frozen
 from spjax.training import train as training
 from tests.cli.conftest import P3D, TINY
+from tests.docs.running import ROOT
 
 
 def content(folder):
@@ -80,6 +82,22 @@ def test_resume_ends_with_the_bits_of_the_undisturbed_run_and_draws_pictures(
     assert sorted(
         line for line in printed.splitlines() if line.startswith("picture: ")
     ) == [f"picture: {picture}" for picture in pictures]
+
+
+@pytest.mark.slow
+def test_resume_makes_a_finished_run_longer_and_refuses_fewer_iterations(
+    trained, tmp_path, capsys
+):
+    run = shutil.copytree(trained, tmp_path / "run")
+    assert main(["resume", str(run), "--iterations", "1"]) == 2
+    assert (
+        capsys.readouterr().err
+        == f"spjax: {run} has 2 iterations behind it; iterations must be at least 2, got 1\n"
+    )
+    quiet = ["--quiet", "--no-plots"]
+    assert main(["resume", str(run), "--iterations", "3", *quiet]) == 0
+    assert load_run(run).last_evaluated_iteration == 3
+    assert load_run(run).config.num_iterations == 3
 
 
 def test_evaluate_prints_a_row_a_seed_repeats_exactly_and_changes_nothing(
@@ -274,6 +292,27 @@ def test_compiled_programs_are_kept_in_the_users_cache_folder(
     jax.config.update("jax_compilation_cache_dir", str(tmp_path / "mine"))
     keep_compiled_programs()
     assert jax.config.jax_compilation_cache_dir == str(tmp_path / "mine")
+
+
+@pytest.mark.slow
+def test_training_from_python_keeps_its_compiled_programs_too(tmp_path):
+    script = (
+        "import dataclasses, spjax; from tests.training.conftest import tiny;"
+        "spjax.train(tiny(seeds=(1,), num_iterations=1), 'run', progress=False)"
+    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment["PYTHONPATH"] = str(ROOT)
+    environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+    environment.pop("JAX_COMPILATION_CACHE_DIR")
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "cache" / "spjax" / "jax").iterdir())
 
 
 def test_a_cache_folder_that_cannot_be_written_stops_nothing(

@@ -18,6 +18,7 @@ BUILT_IN = (
     "gate-precision",
     "gate-global",
     "ball-in-a-cup",
+    "ant",
     "reacher",
     "reacher-step",
     "policy-search",
@@ -245,6 +246,10 @@ NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"
             ["resume", "r", "--seeds=3"],
             "a run's settings are fixed; start a new run to change seeds",
         ),
+        (
+            ["resume", "r", "--iterations", "x"],
+            "--iterations needs a whole number, got 'x'",
+        ),
         (["resume", "r", "--quite"], "unknown flag --quite; did you mean --quiet?"),
         (["evaluate", "nowhere"], "there is no run folder nowhere"),
         (
@@ -351,14 +356,15 @@ def test_a_context_that_does_not_exist_is_one_sentence(
         (KeyboardInterrupt(), "interrupted"),
     ],
 )
-def test_a_failure_is_one_sentence_and_exit_code_1(
+def test_a_failure_is_one_sentence_and_exit_code_1_or_130_after_ctrl_c(
     trained, monkeypatch, capsys, error, sentence
 ):
     def fail(*args, **kwargs):
         raise error
 
     monkeypatch.setattr(training, "resume", fail)
-    assert main(["resume", str(trained)]) == 1
+    code = 1 if isinstance(error, OSError) else 130
+    assert main(["resume", str(trained)]) == code
     assert capsys.readouterr() == ("", f"spjax: {sentence.format(run=trained)}\n")
 
 

@@ -10,8 +10,8 @@ import sys
 import jax
 import pytest
 
+from spjax.cache import keep_compiled_programs
 from spjax.cli import main
-from spjax.cli.cache import keep_compiled_programs
 from spjax.training import train as training
 from tests.cli.conftest import P3D
 

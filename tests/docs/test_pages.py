@@ -176,6 +176,7 @@ def test_every_setting_that_a_page_names_is_a_flag():
             ("task", "point-mass-3d"),
             ("task", "ball-catching"),
             ("task", "ball-in-a-cup"),
+            ("task", "ant"),
             ("task", "reacher-step"),
             ("agent", "ppo"),
         )

@@ -76,6 +76,22 @@ def test_the_headline_numbers_are_those_of_tables_1_and_2() -> None:
     assert (catching.final, catching.num_iterations) == (Estimate(53.9, 0.4), 500)
 
 
+def test_the_ants_returns_are_above_the_largest_discounted_one_and_so_without_discount() -> (
+    None
+):
+    largest = 6 * (1 - 0.995**750) / (1 - 0.995)
+    for schedule, final, iterations in (
+        ("proportion", Estimate(1371, 23), Estimate(131, 3)),
+        ("bound", Estimate(1305, 38), Estimate(131, 2)),
+    ):
+        found = published("ant", "ppo", "self-paced", schedule, "initial")
+        assert (found.final, found.iterations) == (final, iterations)
+        assert (found.metric, found.final.mean > largest) == ("episode_return", True)
+    assert published("ant", "ppo", "alp-gmm") is None
+    others = [e for e in experiments() if e.task != "ant"]
+    assert {published(*e).metric for e in others} == {"discounted_return"}
+
+
 @pytest.mark.parametrize(
     "changed",
     [

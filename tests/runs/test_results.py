@@ -29,6 +29,17 @@ def test_a_record_that_is_no_json_leaves_the_old_file_alone(tmp_path: Path) -> N
     assert results.read_records(file) == [a_record()]
 
 
+def test_records_of_other_methods_metrics_or_settings_stay_beside_new_ones(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "table.json"
+    old = [a_record(), a_record(agent="trpo"), a_record(settings={"a": 1})]
+    results.write_records_beside(file, old)
+    again = a_record(values=[1.0, 2.0])
+    results.write_records_beside(file, [again])
+    assert results.read_records(file) == [*old[1:], again]
+
+
 def test_a_file_with_other_keys_names_them(tmp_path: Path) -> None:
     file = tmp_path / "table.json"
     record: dict[str, Any] = dict(a_record())

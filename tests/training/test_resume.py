@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -308,6 +309,50 @@ def test_the_time_left_is_known_however_long_a_chunk_takes(monkeypatch, seconds)
                 iteration, object.__new__(Metrics), object.__new__(Snapshot)
             )  # described as ""
         assert bar._bar.tasks[0].time_remaining == 7 * seconds
+
+
+def shown(monkeypatch, width, terminal):
+    """Returns what 20 of 400 iterations show, 10 s a chunk of 10, in a terminal or a pipe of this width."""
+    numbers = (
+        "return on target 3.27  on curriculum 4.11  KL to target 1.2e+03  alpha 0.02"
+    )
+    monkeypatch.setattr(progress, "describe", lambda metrics, snapshot: numbers)
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=terminal, width=width)
+    with SweepProgress(400, 0, console, shown=True) as bar:
+        now = [0.0]
+        monkeypatch.setattr(bar._bar, "get_time", lambda: now[0])
+        for iteration in (10, 20, 30):
+            now[0] += 10
+            bar.update(iteration, object.__new__(Metrics), object.__new__(Snapshot))
+        bar._bar.refresh()
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_iteration_and_time_left_are_never_cut_in_a_terminal(monkeypatch, width):
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown(monkeypatch, width, True))
+    last = [line for line in re.split(r"[\r\n]+", text) if "iteration 30" in line][-1]
+    assert "iteration 30/400" in last
+    assert "ETA 0:06:10" in last
+    assert len(last.rstrip()) <= width
+    assert ("alpha 0.02" in last) == (width == 140)
+    assert ("…" in last) == (width < 140)
+
+
+def test_a_pipe_gets_lines_with_iteration_and_time_left(monkeypatch):
+    lines = shown(monkeypatch, 60, False).splitlines()
+    assert lines[0].startswith("iteration 10/400  ETA -:--:--  return on target 3.27")
+    assert lines[1].startswith("iteration 30/400  ETA 0:06:10  return on target 3.27")
+    assert lines[1].endswith("alpha 0.02")
+
+
+def test_a_remark_is_printed_once():
+    file = io.StringIO()
+    with SweepProgress(4, 0, Console(file=file), shown=True) as bar:
+        bar.note_once("alpha stays 0")
+        bar.note_once("alpha stays 0")
+    assert file.getvalue() == "alpha stays 0\n"
 
 
 @pytest.mark.slow

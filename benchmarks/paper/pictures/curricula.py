@@ -11,6 +11,7 @@ from spjax.analysis.curves import (
     METRIC_LABELS,
     REFERENCE_DASHES,
     SPREAD_LABELS,
+    Metric,
     Series,
     draw_band,
     iterations_label,
@@ -102,13 +103,16 @@ def curriculum_of(config: RunRecord) -> Curriculum:
 
 
 @styled
-def curriculum_curves(panels: Mapping[str, Sequence[Run]]) -> Figure:
-    """Returns the discounted return on the target tasks over the iterations: a panel a task, a curve a curriculum.
+def curriculum_curves(
+    panels: Mapping[str, Sequence[Run]], metric: Metric = "discounted_return"
+) -> Figure:
+    """Returns the return on the target tasks over the iterations: a panel a task, a curve a curriculum.
 
     Curves are means, bands two standard errors over the seeds; dashed lines are final returns that the paper prints.
 
     Args:
         panels: title of a panel -> its runs, one a curriculum, nothing swept.
+        metric: which evaluation column.
     """
     figure = Figure(figsize=(10.0, 4.8), layout="constrained")
     row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
@@ -117,13 +121,14 @@ def curriculum_curves(panels: Mapping[str, Sequence[Run]]) -> Figure:
         for run in runs:
             curriculum, group = curriculum_of(run.config), run.groups()[0]
             color, dashes = curriculum.look
-            recorded = run.evaluation_curves("discounted_return", group)
+            recorded = run.evaluation_curves(metric, group)
             band = statistics.two_standard_errors(recorded.values)
             series = Series(run, group, curriculum.mathematical_label, color, dashes)
             curves.setdefault(
                 curriculum, draw_band(axes, series, recorded.iterations, band)
             )
-            if reference := run.config.reference:
+            reference = run.config.reference
+            if reference and reference.metric == metric:
                 axes.axhline(
                     reference.final.mean,
                     color=color,
@@ -134,7 +139,7 @@ def curriculum_curves(panels: Mapping[str, Sequence[Run]]) -> Figure:
         axes.set_xlabel(iterations_label(runs))
         axes.set_xlim(left=0)
     from_zero(row)
-    row[0].set_ylabel(METRIC_LABELS["discounted_return"])
+    row[0].set_ylabel(METRIC_LABELS[metric])
     caption = f"{SPREAD_LABELS['standard-error']}, {seeds_text([run for runs in panels.values() for run in runs])}"
     figure.suptitle(caption, x=0.01, ha="left", color=NEUTRAL, fontsize=10)
     handles = [

@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int, PyTree
@@ -22,6 +23,7 @@ from spjax.agents.episodic.dual import Minimiser, Weights, reward_spread
 from spjax.agents.episodic.features import Features, Polynomial
 from spjax.agents.episodic.fit import Fit
 from spjax.agents.episodic.policy import LinearGaussian, sample_inside
+from spjax.agents.formula import Formula
 from spjax.contexts import ContextDistribution, ContextSpace, Gaussian
 from spjax.envs.episodic import EpisodicTask
 from spjax.episodes import ContextFit, Episodes
@@ -196,6 +198,27 @@ class EpisodicLearner(Episodic):
     ) -> Float[Array, "M parameter"]:
         """Returns a draw of the policy in each context, inside the bounds."""
         return self._sample_parameters(state.policy, task, key, contexts)
+
+    def mean_parameters(
+        self, state: State, task: EpisodicTask, contexts: Float[Array, "M dim"]
+    ) -> Float[Array, "M parameter"]:
+        """Returns the mean of the policy in each context, clipped to the bounds."""
+        means = state.policy.mean(self.policy_features(contexts))
+        lower, upper = (
+            jnp.asarray(bound, means.dtype)[None]
+            for bound in (task.parameter_lower, task.parameter_upper)
+        )
+        return jnp.clip(means, lower, upper)
+
+    def formula(self, state: State, task: EpisodicTask) -> Formula:
+        """Returns the mean of the policy, which is linear in its features."""
+        gain = np.asarray(state.policy.gain)
+        return Formula(
+            layers=((gain.T, np.zeros(len(gain), gain.dtype)),),
+            lower=np.asarray(task.parameter_lower, gain.dtype),
+            upper=np.asarray(task.parameter_upper, gain.dtype),
+            features=self.policy_features.arrays(task.context_space.size),
+        )
 
     def collect(
         self,

@@ -26,6 +26,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from spjax.agents.base import Episodic, Rollouts
 from spjax.agents.episodic.base import whole_episodes
 from spjax.agents.episodic.bounds import into_bounds
+from spjax.agents.formula import Formula
 from spjax.catalogue import part
 from spjax.contexts import ContextDistribution
 from spjax.envs.episodic import EpisodicTask
@@ -149,6 +150,26 @@ class CMAES(Episodic):
 
         return into_bounds(
             population[: len(contexts)], task.parameter_lower, task.parameter_upper
+        )
+
+    def mean_parameters(
+        self, state: CMAESState, task: EpisodicTask, contexts: Float[Array, "M dim"]
+    ) -> Float[Array, "M D"]:
+        """Returns the mean of the search distribution, the same in every context, mapped into the bounds."""
+        mean = into_bounds(
+            state.search.mean, task.parameter_lower, task.parameter_upper
+        )
+        return jnp.broadcast_to(mean[None], (len(contexts), mean.size))
+
+    def formula(self, state: CMAESState, task: EpisodicTask) -> Formula:
+        """Returns the mean of the search distribution, as what does not depend on the context."""
+        lower, upper = task.parameter_lower, task.parameter_upper
+        mean = np.asarray(into_bounds(state.search.mean, lower, upper))
+        nothing = np.zeros((task.context_space.size, mean.size), mean.dtype)
+        return Formula(
+            layers=((nothing, mean),),
+            lower=np.asarray(lower, mean.dtype),
+            upper=np.asarray(upper, mean.dtype),
         )
 
     def _strategy(self, task: EpisodicTask) -> tuple[PyTree, PyTree]:

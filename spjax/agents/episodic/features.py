@@ -23,6 +23,16 @@ class Features(Part, abc.ABC):
     def __call__(self, contexts: Float[Array, "N dim"]) -> Float[Array, "N F"]:
         """Returns the features of each context."""
 
+    def arrays(self, dim: int) -> dict[str, np.ndarray]:
+        """Returns what these features of so many contexts are made of, as `spjax.agents.formula.Formula` takes it.
+
+        Raises:
+            ValueError: they are not made of arrays that it knows.
+        """
+        raise ValueError(
+            f"a policy of the features {type(self).__name__} cannot be exported: they have no `arrays`"
+        )
+
     def check(self, space: ContextSpace, what: str) -> None:
         """Checks whether they are for contexts of this space; raises ValueError with one clear sentence."""
 
@@ -81,6 +91,13 @@ class RadialBasis(Features):
             -1, len(axes)
         )
 
+    def arrays(self, dim: int) -> dict[str, np.ndarray]:
+        """Returns the centres and the inverse widths."""
+        return {
+            "centres": self.centres.astype(np.float32),
+            "inverse_widths": np.asarray(self.inverse_widths, np.float32),
+        }
+
     def __call__(self, contexts: Float[Array, "N dim"]) -> Float[Array, "N F"]:
         """Returns the bumps and the constant, last."""
         centres = jnp.asarray(self.centres, contexts.dtype)
@@ -102,10 +119,23 @@ class Polynomial(Features):
 
     def __call__(self, contexts: Float[Array, "N dim"]) -> Float[Array, "N F"]:
         """Returns the monomials by degree: 1, c_0, c_1, c_0^2, c_0 c_1, c_1^2, ..."""
-        columns = [jnp.ones_like(contexts[:, 0])]
-        for degree in range(1, self.degree + 1):
-            for factors in itertools.combinations_with_replacement(
-                range(contexts.shape[1]), degree
-            ):
-                columns.append(contexts[:, factors].prod(axis=1))
-        return jnp.stack(columns, axis=1)
+        columns = [
+            contexts[:, factors].prod(axis=1)
+            for factors in self._monomials(contexts.shape[1])
+        ]
+        return jnp.stack([jnp.ones_like(contexts[:, 0]), *columns], axis=1)
+
+    def arrays(self, dim: int) -> dict[str, np.ndarray]:
+        """Returns the exponents [F, dim]."""
+        exponents = [
+            np.bincount(factors, minlength=dim) for factors in self._monomials(dim)
+        ]
+        return {"exponents": np.stack([np.zeros(dim, int), *exponents])}
+
+    def _monomials(self, dim: int) -> list[tuple[int, ...]]:
+        """Returns the contexts that each monomial but the constant multiplies."""
+        return [
+            factors
+            for degree in range(1, self.degree + 1)
+            for factors in itertools.combinations_with_replacement(range(dim), degree)
+        ]

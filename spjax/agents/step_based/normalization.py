@@ -141,6 +141,13 @@ class Normalizer:
         )
         return jnp.clip((raw - mean) / scale, -CLIP, CLIP)
 
+    @property
+    def observation_scale(self) -> tuple[Array, Array, float] | None:
+        """What `observation` subtracts, divides by and clips to; None where it leaves all as it is."""
+        if self.observations is None:
+            return None
+        return self.observations.mean, self.observations.scale, CLIP
+
     def reward(self, raw: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
         """Returns rewards as the critic learns them."""
         if self.returns is None:

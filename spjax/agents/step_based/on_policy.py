@@ -13,6 +13,7 @@ from flax import struct
 from jaxtyping import Array, Float, PyTree
 
 from spjax.agents.base import Slots, StepBased
+from spjax.agents.formula import Formula
 from spjax.agents.step_based.gae import gae
 from spjax.agents.step_based.networks import (
     GaussianPolicy,
@@ -116,6 +117,15 @@ class OnPolicy(StepBased):
         """Returns the means of the policy, unclipped."""
         seen = state.normalizer.observation(observation)
         return self.policy(state.params["policy"], env, seen)[0]
+
+    def formula(self, state: OnPolicyState, task: Env) -> Formula:
+        """Returns the means of the policy, with the statistics that observations are normalised by."""
+        return Formula.of_network(
+            state.params["policy"]["params"]["MLP_0"],
+            task.action_lower,
+            task.action_upper,
+            normalised=state.normalizer.observation_scale,
+        )
 
     @property
     def has_value(self) -> bool:

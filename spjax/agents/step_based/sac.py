@@ -23,6 +23,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 
 from spjax.agents.base import Slots, StepBased
+from spjax.agents.formula import Formula
 from spjax.agents.step_based.adam import EpsilonPlace, adam
 from spjax.agents.step_based.minibatches import packed
 from spjax.agents.step_based.networks import (
@@ -173,6 +174,15 @@ class SAC(StepBased):
         """Returns the squashed means of the policy, inside the env's box."""
         mean, _ = self._policy(state.params["policy"], env, observation)
         return _to_box(env, jnp.tanh(mean))
+
+    def formula(self, state: "SACState", task: Env) -> Formula:
+        """Returns the squashed means of the policy."""
+        return Formula.of_network(
+            state.params["policy"]["params"]["MLP_0"],
+            task.action_lower,
+            task.action_upper,
+            squashed=True,
+        )
 
     @property
     def has_value(self) -> bool:
