@@ -144,6 +144,7 @@ class Env(Task):
     """What every step-based task offers."""
 
     collected = "slots"
+    costly_reset: ClassVar[bool] = False  # whether to reset finished slots alone
 
     @property
     @abc.abstractmethod
@@ -164,7 +165,8 @@ class Env(Task):
     def reset(self, key: Array, context: Float[Array, " dim"]) -> EnvState:
         """Returns the first state of an episode in this context, see `EnvState.start`.
 
-        It runs for every slot at every control step, whether a slot has finished or not, so it must be cheap.
+        It runs for every slot at every control step, whether a slot has finished or not, so it must be cheap, or say that it
+        is not, see `costly_reset`.
         """
 
     @abc.abstractmethod
@@ -201,10 +203,11 @@ class Env(Task):
         return self.horizon
 
 
-def contain(before: EnvState, after: EnvState) -> tuple[EnvState, Bool[Array, ""]]:
-    """Returns the state after a step, and whether its physics failed.
+def contained(before: EnvState, after: EnvState) -> tuple[EnvState, Bool[Array, ""]]:
+    """Ends a non-finite instance where it stands, so that nothing non-finite reaches the learner.
 
-    A non-finite instance ends where it stands, so that nothing non-finite reaches the learner.
+    Returns:
+        the state after a control step, where it is not finite the last finite one as terminated with reward 0; and whether so.
     """
     failed = ~(jnp.isfinite(after.observation).all() & jnp.isfinite(after.reward))
     yes = jnp.asarray(True)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, UInt32
 from numpy.typing import ArrayLike
 
 from spjax.contexts import ContextDistribution, ContextSpace
-from spjax.envs.base import Env, EnvState, contain
+from spjax.envs.base import Env, EnvState, contained
 from spjax.trees import as_leaves, node_types
 
 # how many -> contexts [count, dim], or a distribution of them
@@ -136,7 +136,7 @@ def _compiled(
     ) -> EnvState:
         def one(number: Array, state: EnvState, action: Array) -> EnvState:
             key = _key(number, state.time_step.astype(jnp.uint32) + 1)
-            return contain(state, task.step(key, state, action))[0]
+            return contained(state, task.step(key, state, action))[0]
 
         return jax.vmap(one)(numbers, states, actions)
 

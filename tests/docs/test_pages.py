@@ -51,7 +51,12 @@ def test_the_documentation_builds_without_a_warning(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in NAMES if python_blocks(TEXTS[name])])
+@pytest.mark.parametrize(
+    "name",
+    [  # tests/docs/test_brax.py traces the programs of the one that is left out
+        name for name in NAMES if python_blocks(TEXTS[name]) and name != "docs/brax.md"
+    ],
+)
 def test_the_python_of_a_page_runs_from_top_to_bottom(name, monkeypatch, tmp_path):
     published = spjax.preset
 

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from spjax.envs.base import Env, EnvState, contain
+from spjax.envs.base import Env, EnvState, contained
+from spjax.envs.resets import renewed
 from spjax.episodes import Attempt, Episodes
 
 Assign = Callable[[Array, Attempt], tuple[Float[Array, " dim"], PyTree]]
@@ -43,6 +44,9 @@ class Transitions:
     terminated: Bool[Array, "time env"]
     truncated: Bool[Array, "time env"]
     extras: PyTree  # what `act` returned beside the action
+
+
+Seen = tuple[Transitions, Episodes, Bool[Array, "..."]]  # and whether physics failed
 
 
 def init_slots(
@@ -115,7 +119,7 @@ def step_slots(
     act: Act,
     assign: Assign,
     discount: float | Float[Array, ""],
-) -> tuple[Slot, tuple[Transitions, Episodes, Bool[Array, " env"]]]:
+) -> tuple[Slot, Seen]:
     """Steps every slot once; one that finishes is recorded and starts its next episode at once.
 
     A slot whose physics turn non-finite ends there as terminated, with reward 0 and its last finite observation.
@@ -132,38 +136,80 @@ def step_slots(
         the slots, and of each slot its transition, its episode if one ended, and whether the physics failed.
     """
 
-    def step(
-        slot_keys: Array, slot: Slot
-    ) -> tuple[Slot, tuple[Transitions, Episodes, Bool[Array, ""]]]:
+    def step(slot_keys: Array, slot: Slot) -> tuple[Slot, Seen, tuple[Array, Array]]:
         key_act, key_env, key_context, key_reset = slot_keys
-        before = slot.env_state
-        action, extras = act(key_act, before.observation)
-        after, failed = contain(before, env.step(key_env, before, action))
-        slot = dataclasses.replace(
-            slot,
-            env_state=after,
-            episode_return=slot.episode_return + after.reward,
-            discounted_return=slot.discounted_return + slot.discount * after.reward,
-            discount=slot.discount * discount,
-        )
-        ended = after.terminated | after.truncated
-        transition = Transitions(
-            observation=before.observation,
-            action=action,
-            reward=after.reward,
-            next_observation=after.observation,
-            terminated=after.terminated,
-            truncated=after.truncated,
-            extras=extras,
-        )
-        last = Attempt(ticket=slot.ticket, context=after.context, success=after.success)
-        fresh = _start(env, key_context, key_reset, assign, last)
-        next_slot = jax.tree.map(
-            lambda new, old: jnp.where(ended, new, old), fresh, slot
-        )
-        return next_slot, (transition, _record(slot, ended), failed)
+        action, extras = act(key_act, slot.env_state.observation)
+        slot, seen = _advance(env, key_env, slot, action, extras, discount)
+        return slot, seen, (key_context, key_reset)
 
-    return jax.vmap(step)(keys, slots)
+    slots, seen, keys_start = jax.vmap(step)(keys, slots)
+    return _restart(env, keys_start, slots, seen, assign), seen
+
+
+def play_slots(
+    env: Env,
+    keys: Array,
+    slots: Slot,
+    actions: Float[Array, "env action"],
+    assign: Assign,
+    discount: float | Float[Array, ""],
+) -> tuple[Slot, Seen]:
+    """Steps every slot once as `step_slots` does, with actions that were chosen elsewhere; keys are [B, 3]."""
+
+    def step(
+        slot_keys: Array, slot: Slot, action: Array
+    ) -> tuple[Slot, Seen, tuple[Array, Array]]:
+        key_env, key_context, key_reset = slot_keys
+        slot, seen = _advance(env, key_env, slot, action, (), discount)
+        return slot, seen, (key_context, key_reset)
+
+    slots, seen, keys_start = jax.vmap(step)(keys, slots, actions)
+    return _restart(env, keys_start, slots, seen, assign), seen
+
+
+def _advance(
+    env: Env,
+    key: Array,
+    slot: Slot,
+    action: Float[Array, " action"],
+    extras: PyTree,
+    discount: float | Float[Array, ""],
+) -> tuple[Slot, Seen]:
+    """Returns one slot a control step later, not restarted, and what was seen of it."""
+    before = slot.env_state
+    after, failed = contained(before, env.step(key, before, action))
+    slot = dataclasses.replace(
+        slot,
+        env_state=after,
+        episode_return=slot.episode_return + after.reward,
+        discounted_return=slot.discounted_return + slot.discount * after.reward,
+        discount=slot.discount * discount,
+    )
+    transition = Transitions(
+        observation=before.observation,
+        action=action,
+        reward=after.reward,
+        next_observation=after.observation,
+        terminated=after.terminated,
+        truncated=after.truncated,
+        extras=extras,
+    )
+    return slot, (transition, _record(slot), failed)
+
+
+def _restart(
+    env: Env, keys: tuple[Array, Array], slots: Slot, seen: Seen, assign: Assign
+) -> Slot:
+    """Returns the slots, of which those that ended are at the start of their next episode."""
+
+    def start(given: tuple[Array, Array, Attempt]) -> Slot:
+        key_context, key_reset, last = given
+        return _start(env, key_context, key_reset, assign, last)
+
+    after = slots.env_state
+    last = Attempt(ticket=slots.ticket, context=after.context, success=after.success)
+    _, episodes, _ = seen
+    return renewed(start, (*keys, last), episodes.mask, slots, env.costly_reset)
 
 
 def _start(
@@ -182,14 +228,15 @@ def _start(
     )
 
 
-def _record(slot: Slot, ended: Bool[Array, ""]) -> Episodes:
+def _record(slot: Slot) -> Episodes:
+    state = slot.env_state
     return Episodes(
-        mask=ended,
-        context=slot.env_state.context,
+        mask=state.terminated | state.truncated,
+        context=state.context,
         first_observation=slot.first_observation,
         episode_return=slot.episode_return,
         discounted_return=slot.discounted_return,
-        length=slot.env_state.time_step,
-        success=slot.env_state.success,
+        length=state.time_step,
+        success=state.success,
         ticket=slot.ticket,
     )
