@@ -8,7 +8,7 @@ with seed s does what a `TaskEnv` does that is reset with seed s + i.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -37,7 +37,7 @@ class TaskEnv(gymnasium.Env):
     ``info`` has the context, and from the first step on ``success``, which means something where the episode has ended.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012, as Gymnasium has it
 
     def __init__(self, task: Env, contexts: Source | None = None) -> None:
         """Makes the environment.
@@ -51,6 +51,7 @@ class TaskEnv(gymnasium.Env):
         """
         self._instances = Instances(task, 1, contexts)
         self.observation_space, self.action_space = _spaces(task)
+        self._action_shape = (len(task.action_lower),)
         self._running = False
 
     def reset(
@@ -85,7 +86,7 @@ class TaskEnv(gymnasium.Env):
         if not self._running:
             raise gymnasium.error.ResetNeeded("no episode is running, call reset first")
         instances = self._instances
-        instances.step(_actions(action, self.action_space.shape)[None])
+        instances.step(_actions(action, self._action_shape)[None])
         terminated, truncated = (
             bool(instances.terminated[0]),
             bool(instances.truncated[0]),
@@ -132,6 +133,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         self.single_observation_space, self.single_action_space = _spaces(task)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
+        self._action_shape = (num_envs, len(task.action_lower))
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._ended: Bool[np.ndarray, " env"] | None = None  # before the first reset
 
@@ -184,7 +186,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
             raise gymnasium.error.ResetNeeded(
                 f"the episodes of {np.flatnonzero(anew).tolist()} have ended, reset them by options['reset_mask'] first"
             )
-        self._instances.step(_actions(actions, self.action_space.shape, ~anew))
+        self._instances.step(_actions(actions, self._action_shape, ~anew))
         if anew.any():  # only with NEXT_STEP
             self._start(anew, None)
         rewards = self._instances.rewards
