@@ -21,11 +21,11 @@ from brax.training.agents.ppo import networks
 from brax.training.agents.ppo import train as ppo
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from spjax.cli.cache import keep_compiled_programs
 
 from benchmarks import command_line
 from spjax.analysis import statistics, style
 from spjax.analysis.records import record
+from spjax.cache import keep_compiled_programs
 from spjax.envs.adapters import brax
 from spjax.envs.point_mass import PointMass
 from spjax.presets.point_mass import BUFFER_SIZE, STD_FLOOR, ZETA

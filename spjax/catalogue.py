@@ -70,6 +70,7 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {  # kind -> name -> module:class
         "success-rate": f"{_PICTURES}:SuccessRate",
         "kl-to-target": f"{_PICTURES}:KLToTarget",
         "alpha": f"{_PICTURES}:Alpha",
+        "sweep": f"{_PICTURES}:Sweep",
         "contexts": f"{_PICTURES}:Contexts",
         "trajectories": f"{_PICTURES}:Trajectories",
     },

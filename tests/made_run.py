@@ -128,7 +128,7 @@ def record_of(scenario: Scenario) -> RunRecord:
         hold_position=task.hold_position and scenario.cloned,
         seeds=scenario.seeds,
         over={
-            name: tuple(dict.fromkeys(swept[name] for swept in scenario.swept))
+            name: _distinct([swept[name] for swept in scenario.swept])
             for name in scenario.swept[0]
         },
         lanes=tuple(
@@ -160,6 +160,11 @@ def record_of(scenario: Scenario) -> RunRecord:
         preset=Preset(scenario.schedule, "published", scenario.start),
         reference=scenario.reference,
     )
+
+
+def _distinct(values: list) -> tuple:
+    """Returns the values, each once."""
+    return tuple(v for i, v in enumerate(values) if v not in values[:i])
 
 
 def write_run(folder: Path, scenario: Scenario) -> Path:

@@ -276,7 +276,7 @@ def test_report_only_trains_nothing_and_says_what_is_missing(
     assert run(tmp_path, "table-2", "--report-only", "--seeds", "2") == 0
     assert calls == []
     printed = capsys.readouterr().out
-    assert "11 to train; about" in printed
+    assert "13 to train; about" in printed
     assert (
         "not finished: point-mass-3d_trpo_self-paced_proportion, point-mass-3d_trpo_self-paced_bound"
         in printed

@@ -15,7 +15,7 @@ from spjax.envs import ant, physics
 from spjax.envs import ant_scene as scene
 from spjax.envs.ant import Ant
 from spjax.teachers import Target
-from spjax.training.collect import SlotCollector
+from spjax.training.collect_slots import SlotCollector
 
 ENV = Ant(engine="native")
 AHEAD, ASIDE = jnp.asarray([0.0, 3.0]), jnp.asarray([-10.0, 3.0])

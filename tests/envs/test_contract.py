@@ -7,8 +7,9 @@ import pytest
 
 from spjax import catalogue
 from spjax.envs.adapters.policy_search import PolicySearch
+from tests.built_in import built_in
 
-TASKS = {name: catalogue.make("task", name) for name in catalogue.names("task")}
+TASKS = {name: catalogue.make("task", name) for name in built_in("task")}
 STEP_BASED = [name for name, task in TASKS.items() if task.collected == "slots"]
 EPISODIC = [name for name, task in TASKS.items() if task.collected == "rollouts"]
 

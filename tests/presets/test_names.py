@@ -5,6 +5,7 @@ import pytest
 from spjax import catalogue
 from spjax.presets import preset, preset_names
 from spjax.presets.table import SCHEDULED, STARTED
+from tests.built_in import built_in
 
 
 @pytest.mark.slow
@@ -28,7 +29,7 @@ def test_every_listed_preset_can_be_run():
 def test_teachers_that_are_listed_with_starts_and_schedules_declare_them():
     declared = {
         name: catalogue.find("teacher", name).cls.declared()
-        for name in catalogue.names("teacher")
+        for name in built_in("teacher")
     }
     assert {name for name in declared if "start" in declared[name]} == set(STARTED)
     assert {name for name in declared if "schedule" in declared[name]} == {
