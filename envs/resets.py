@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Int, PyTree
 
+from spjax.trees import with_keys, without_keys
+
 SHARE = 16  # a costly reset runs for a sixteenth of the slots at a time
 
 
@@ -54,8 +56,7 @@ def _few_at_a_time(
     needed = (parts[:, 0] < count).sum(dtype=jnp.int32)
 
     # as plain bits, since the reuse check takes a key that is indexed inside a loop for one that is used again
-    kinds = jax.tree.map(_is_key, given)
-    bits = jax.tree.map(_bits, given, kinds)
+    bits = without_keys(given)
 
     def unfinished(carry: tuple[Int[Array, ""], PyTree]) -> Bool[Array, ""]:
         part, _ = carry
@@ -67,7 +68,7 @@ def _few_at_a_time(
         part, slots = carry
         some = parts[part]
         theirs = jax.tree.map(lambda leaf: leaf.at[some].get(mode="clip"), bits)
-        fresh = jax.vmap(start)(jax.tree.map(_key, theirs, kinds))
+        fresh = jax.vmap(start)(with_keys(theirs, given))
         slots = jax.tree.map(
             lambda old, new: old.at[some].set(new, mode="drop"), slots, fresh
         )
@@ -81,15 +82,3 @@ def _few_at_a_time(
 
 def _chosen(ended: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
     return jax.tree.map(lambda new, old: jnp.where(ended, new, old), new, old)
-
-
-def _is_key(leaf: Array) -> bool:
-    return bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))
-
-
-def _bits(leaf: Array, is_key: bool) -> Array:
-    return jax.random.key_data(leaf) if is_key else leaf
-
-
-def _key(leaf: Array, is_key: bool) -> Array:
-    return jax.random.wrap_key_data(leaf) if is_key else leaf

@@ -261,13 +261,13 @@ def _report(
 def _written(name: str, runs: Runs, results: Path) -> str:
     """Writes a report and returns its text; a record that has more than is finished here stays as it is.
 
-    Tables 1 and 2 fill cells that are not finished here with what is recorded of them.
+    A module that has `KEEPS_RECORDS` fills cells that are not finished here with what is recorded of them.
     """
     module: Any = EXPERIMENTS[name]
     file = f"{getattr(module, 'RECORDS', name)}.json"
     before = results / file
     with tempfile.TemporaryDirectory() as folder:
-        if module in (table_1, table_2):
+        if getattr(module, "KEEPS_RECORDS", False):
             recorded = read_records(before) if before.is_file() else []
             text: str = module.report(runs, Path(folder), recorded)
             here = recorded_runs(Path(folder) / file)

@@ -25,6 +25,7 @@ from spjax.runs.results import Record
 from spjax.runs.schema import Estimate
 
 NAME = "table-1"
+KEEPS_RECORDS = True  # of cells that are not finished here
 CELLS = comparison()
 OPEN = "…"  # not trained yet
 NOTES = """

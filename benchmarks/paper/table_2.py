@@ -30,6 +30,7 @@ from spjax.analysis.tables import (
 from spjax.runs.results import Record
 
 NAME = "table-2"
+KEEPS_RECORDS = True  # of pairs that are not finished here
 SCHEDULES = [
     curriculum for curriculum in CURRICULA if curriculum.teacher == "self-paced"
 ]

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 
 from spjax.analysis.snapshots import NUM_LANES, evenly_spaced, seed_handles
 from spjax.analysis.style import MARK, PALETTE, legend_below, save, styled
-from spjax.analysis.text import axis_label, setting_text
+from spjax.analysis.text import axis_label, settings_suffix
 from spjax.runs.read import Run
 
 CONTEXT_MEAN = "teacher.context_mean"
@@ -39,10 +39,13 @@ def draw_maps(run: Run, episodes: pa.Table, path: Path) -> list[Path]:
     Args:
         run: the run folder.
         episodes: a row each, on a grid of contexts, as `spjax evaluate --out` writes them.
-        path: of the PNG; the names of several end in the swept settings.
+        path: of the picture, in the format of its suffix; the names of several end in the swept settings.
     """
     return [
-        save(competence_map(part, own), path.with_name(f"{path.stem}{suffix}.png"))
+        save(
+            competence_map(part, own),
+            path.with_name(f"{path.stem}{suffix}{path.suffix}"),
+        )
         for part, own, suffix in _parts(run, episodes)
     ]
 
@@ -210,8 +213,5 @@ def _numbers(table: pa.Table, name: str) -> Float[np.ndarray, " row"]:
 def _parts(run: Run, episodes: pa.Table) -> Iterator[tuple[Run, pa.Table, str]]:
     """Yields the lanes of each setting, their episodes, and what the name of their picture ends in."""
     for group in run.groups():
-        suffix = "".join(
-            f"-{name}-{setting_text(value)}" for name, value in group.settings.items()
-        )
         own = episodes.filter(pc.field("lane").isin(list(group.lanes)))
-        yield run.only(group), own, suffix
+        yield run.only(group), own, settings_suffix(group.settings)

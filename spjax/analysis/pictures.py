@@ -1,11 +1,13 @@
 """Pictures of run folders, as parts: what `spjax plot` draws, a user's own too.
 
-@part("picture", "mine")
-class Mine(Picture):
-def draw(self, run):
-figure = Figure()
-...
-return figure
+One that a user brings:
+
+    @part("picture", "mine")
+    class Mine(Picture):
+        def draw(self, run):
+            figure = Figure()
+            ...
+            return figure
 """
 
 import abc
@@ -26,7 +28,7 @@ from spjax.analysis.snapshots import (
 )
 from spjax.analysis.style import check_format, save
 from spjax.analysis.sweep import sweep_picture
-from spjax.analysis.text import setting_text
+from spjax.analysis.text import settings_suffix
 from spjax.catalogue import part
 from spjax.runs.read import Run, load_run
 from spjax.settings import Part
@@ -255,17 +257,12 @@ def _drawn(
     for part_of_run in map(run.only, groups) if picture.apart else [run]:
         figure = picture.draw(part_of_run)
         if figure is not None:
-            yield _suffix(part_of_run) if picture.apart else "", figure
+            shared = part_of_run.config.lanes[0].settings if picture.apart else {}
+            yield settings_suffix(shared), figure
 
 
 def _file(name: str) -> str:
     return name.replace("-", "_")
-
-
-def _suffix(run: Run) -> str:
-    """Returns the swept settings that the lanes share."""
-    settings = run.config.lanes[0].settings
-    return "".join(f"-{name}-{setting_text(value)}" for name, value in settings.items())
 
 
 def _label(run: Run) -> str:

@@ -35,6 +35,11 @@ def settings_label(settings: Mapping[str, Setting]) -> str:
     )
 
 
+def settings_suffix(settings: Mapping[str, Setting]) -> str:
+    """Returns what the name of a picture of these swept settings ends in."""
+    return "".join(f"-{name}-{setting_text(value)}" for name, value in settings.items())
+
+
 def axis_label(name: str, unit: str) -> str:
     """Returns "name [unit]", without brackets for a dimensionless quantity."""
     return name if unit == "1" else f"{name} [{unit}]"

@@ -9,7 +9,7 @@ from rich.console import Console
 from spjax.analysis.records import records_of_run
 from spjax.analysis.tables import comparison, terminal_table
 from spjax.cli import terminal
-from spjax.runs.read import Run, load_run
+from spjax.runs.read import Run, load_run, read_record
 from spjax.runs.results import Record
 from spjax.runs.schema import Frozen
 
@@ -48,8 +48,10 @@ def draw(
     )
 
     name_pictures(console, plot_run(folder, only, formats, each))
-    groups = len(load_run(folder).groups())
-    if each is None and groups > MOST_APART:
+    if only or each is not None:
+        return
+    groups = len({tuple(lane.settings.items()) for lane in read_record(folder).lanes})
+    if groups > MOST_APART:
         say(
             console,
             f"contexts and trajectories of each of the {groups} settings: spjax plot {folder} --each",

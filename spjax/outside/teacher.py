@@ -1,8 +1,10 @@
 """A teacher with NumPy arrays in and out, for training loops that are not of this package.
 
-teacher = NumpyTeacher(SelfPaced(value_source="return"), space, initial, target)
-contexts = teacher.sample(16)
-metrics = teacher.tell(contexts, returns, successes)
+An iteration of such a loop:
+
+    teacher = NumpyTeacher(SelfPaced(value_source="return"), space, initial, target)
+    contexts = teacher.sample(16)
+    metrics = teacher.tell(contexts, returns, successes)
 """
 
 import dataclasses

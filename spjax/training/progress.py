@@ -1,7 +1,7 @@
 """What the terminal shows while a sweep trains."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import timedelta
 
 import numpy as np
@@ -40,7 +40,6 @@ class SweepProgress:
         self._total, self._console = num_iterations, console
         self._lines = shown and not console.is_terminal
         self._next_line = start
-        self._said: set[str] = set()
         wide = console.width >= WIDE
         self._bar = Progress(
             SpinnerColumn(),
@@ -84,12 +83,6 @@ class SweepProgress:
         if self.shown:
             self._bar.console.print(text, highlight=False, soft_wrap=True)
 
-    def note_once(self, text: str) -> None:
-        """Prints a line above the bar, unless it stands there already."""
-        if text not in self._said:
-            self._said.add(text)
-            self.note(text)
-
 
 class _ETA(ProgressColumn):
     """The time left."""
@@ -125,7 +118,7 @@ def count(number: int, noun: str) -> str:
 
 
 def standstill(
-    teachers: Sequence[Teacher],
+    teachers: Iterable[Teacher],
     iteration: int,
     returns: Float[np.ndarray, " lane"],
     present: Bool[np.ndarray, " lane"],
@@ -133,16 +126,18 @@ def standstill(
     """Returns one sentence where no curriculum of the run moves, for one reason, in the last iteration; None elsewhere.
 
     Args:
-        teachers: one a lane, with the settings of the lane.
+        teachers: one a lane, with the settings of the lane; asked for one by one, up to the first that may move.
         iteration: the last one.
         returns: mean discounted return of its episodes.
         present: whether there were any.
     """
-    found = {
-        teacher.still(iteration, float(value)) if known else None
-        for teacher, value, known in zip(teachers, returns, present, strict=True)
-    }
-    return found.pop() if len(found) == 1 else None
+    said: str | None = None
+    for teacher, value, known in zip(teachers, returns, present, strict=True):
+        why = teacher.still(iteration, float(value)) if known else None
+        if why is None or said not in (None, why):
+            return None
+        said = why
+    return said
 
 
 def describe(metrics: Metrics, snapshot: Snapshot) -> str:

@@ -172,8 +172,7 @@ def _run(
     """Trains from these states to the end; the caller holds the folder."""
     config = writer.config
     num_iterations, every = config.num_iterations, config.evaluate_every
-    lanes = config.lanes() if bar.shown else []
-    teachers = [config.experiment(lane).teacher for lane in lanes]
+    lanes, watched = config.lanes(), bar.shown
     while writer.iteration < num_iterations:
         # up to the next multiple: an extended run may begin between two of them
         length = min(
@@ -183,11 +182,13 @@ def _run(
         writer.chunk(writer.iteration + length, metrics, snapshot)
         writer.save(writer.iteration + length, chunk.program, states)
         bar.update(writer.iteration, metrics, snapshot)
-        if teachers:
+        if watched:
             returns = metrics.discounted_return
             seen = np.asarray(returns.value)[:, -1], np.asarray(returns.present)[:, -1]
+            teachers = (config.experiment(lane).teacher for lane in lanes)
             if why := standstill(teachers, writer.iteration, *seen):
-                bar.note_once(why)
+                bar.note(why)
+                watched = False  # it is said
         stopped = False
         if followers.callbacks:
             stopped = followers.told(

@@ -347,14 +347,6 @@ def test_a_pipe_gets_lines_with_iteration_and_time_left(monkeypatch):
     assert lines[1].endswith("alpha 0.02")
 
 
-def test_a_remark_is_printed_once():
-    file = io.StringIO()
-    with SweepProgress(4, 0, Console(file=file), shown=True) as bar:
-        bar.note_once("alpha stays 0")
-        bar.note_once("alpha stays 0")
-    assert file.getvalue() == "alpha stays 0\n"
-
-
 @pytest.mark.slow
 def test_a_full_disk_leaves_what_was_saved_and_the_run_can_go_on(
     finished, tmp_path, monkeypatch
