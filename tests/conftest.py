@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+# shared by all clones on a machine, since compiling takes most of the time of a first run
+os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
 os.environ.setdefault(
-    "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "jax")
+    "JAX_COMPILATION_CACHE_DIR",
+    str(Path(os.environ["XDG_CACHE_HOME"], "spjax", "jax-of-tests")),
 )
 os.environ.setdefault("MPLBACKEND", "agg")
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
