@@ -29,6 +29,7 @@ PAGES = [
 NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
 TEXTS = dict(zip(NAMES, (path.read_text() for path in PAGES), strict=True))
 SHOWN = [(name, command) for name, text in TEXTS.items() for command in commands(text)]
+RUN_ELSEWHERE = {"docs/brax.md", "docs/policies.md"}  # by test_brax, test_using_runs
 TRAINED = [
     (name, command)
     for name, command in SHOWN
@@ -57,8 +58,10 @@ def test_the_documentation_builds_without_a_warning(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [  # tests/docs/test_brax.py traces the programs of the one that is left out
-        name for name in NAMES if python_blocks(TEXTS[name]) and name != "docs/brax.md"
+    [
+        name
+        for name in NAMES
+        if python_blocks(TEXTS[name]) and name not in RUN_ELSEWHERE
     ],
 )
 def test_the_python_of_a_page_runs_from_top_to_bottom(name, monkeypatch, tmp_path):
