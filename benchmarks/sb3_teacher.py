@@ -3,8 +3,8 @@
 PPO trains on the pendulum of docs/tutorials and on the 3-D point mass, with a self-paced teacher (`spjax.NumpyTeacher`) and, for
 the same number of environment steps, on the target alone. Recorded are the return and the success rate of the last policy on
 fresh draws of the target, the wall time, and the teacher's share of it: all that `sample`, `record` and `update` take, without
-what they compile, which has a record of its own. Finished trainings are kept in ``runs/sb3-teacher``, so that a cut benchmark goes
-on with what is missing. Writes ``benchmarks/results/sb3-teacher.json``.
+what they compile, which has a record of its own. Finished trainings are kept in ``runs/sb3-teacher``, so that a cut benchmark
+goes on with what is missing. Writes ``benchmarks/results/sb3-teacher.json``.
 """
 
 import dataclasses
@@ -49,6 +49,7 @@ RESULTS = Path(__file__).parent / "results" / "sb3-teacher.json"
 TUTORIAL = Path(__file__).parents[1] / "docs" / "tutorials" / "own_task.py"
 NUM_ENVS, ROLLOUT = 8, 256  # environments, and steps of each between updates
 EPISODES = 100  # of the target, that a policy is tested in
+TEACHERS = {True: "self-paced", False: "default"}  # whether there is one
 PACKAGES = ("stable_baselines3", "gymnasium", "torch")
 
 Name = Literal["pendulum", "point-mass-3d"]
@@ -194,18 +195,17 @@ def main(
         budget = case.steps if steps is None else steps
         found: dict[bool, list[Result]] = {True: [], False: []}
         for seed in range(1, seeds + 1):
-            for taught in found:
-                teacher = "self-paced" if taught else "default"
-                kept = runs / f"{name}-{teacher}-{budget}-{seed}.json"
-                if not kept.is_file():
+            for taught, trained in found.items():
+                file = runs / f"{name}-{TEACHERS[taught]}-{budget}-{seed}.json"
+                if not file.is_file():
                     result = train(case, seed, taught, budget)
-                    write_json(kept, dataclasses.asdict(result))
-                found[taught].append(Result(**json.loads(kept.read_text("utf-8"))))
+                    write_json(file, dataclasses.asdict(result))
+                trained.append(Result(**json.loads(file.read_text("utf-8"))))
         for taught, trained in found.items():
             records += _records(name, taught, budget, trained)
     old = read_records(results) if results.is_file() else []
-    kept = [record for record in old if record["env"] not in tasks]
-    write_records(results, [*kept, *records])
+    others = [one for one in old if one["env"] not in tasks]
+    write_records(results, [*others, *records])
 
 
 def _compile(case: Case) -> float:
@@ -227,7 +227,7 @@ def _records(
     if taught:
         metrics["teacher's share of wall time"] = [one.teacher_share for one in found]
         metrics["seconds the teacher compiles, first seed"] = [found[0].compile_seconds]
-    teacher = "self-paced" if taught else "default"
+    teacher = TEACHERS[taught]
     for metric, values in metrics.items():
         print(f"{name}, {teacher}, {metric}: {np.mean(values):.4g}", flush=True)
     return [
