@@ -4,8 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SEEDS ?= 20
 JOBS ?= 2
+TESTS ?= tests
 
-.PHONY: demo test test-fast check docs device-check install clean
+.PHONY: demo test test-fast test-lowest test-newest check docs device-check install clean
 
 demo: $(VENV)/.installed  ## 20 seeds of self-paced PPO on the 3-D point mass, with pictures
 	$(BIN)/spjax train point-mass-3d --agent ppo --teacher self-paced --seeds $(SEEDS)
@@ -15,6 +16,12 @@ test: $(VENV)/.installed check  ## formatting, types and the whole suite
 
 test-fast: $(VENV)/.installed  ## the tests that take a second or so each
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+
+test-lowest: $(VENV)-lowest/.installed  ## the same with the lowest versions that pyproject.toml allows, in .venv-lowest
+	$(VENV)-lowest/bin/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(TESTS)
+
+test-newest: $(VENV)-newest/.installed  ## and with the newest ones, whatever constraints.txt says, in .venv-newest
+	$(VENV)-newest/bin/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(TESTS)
 
 check: $(VENV)/.installed  ## ruff and mypy
 	$(BIN)/ruff check .
@@ -35,5 +42,13 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
+$(VENV)-lowest/.installed: RESOLUTION = lowest-direct
+$(VENV)-newest/.installed: RESOLUTION = highest
+$(VENV)-%/.installed: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(@D)/bin/uv pip install --quiet --upgrade --resolution $(RESOLUTION) --python $(@D)/bin/python -e '.[dev]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) build .cache docs/_build
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-newest build .cache docs/_build

@@ -3,10 +3,12 @@
 PPO trains on the pendulum of docs/tutorials and on the 3-D point mass, with a self-paced teacher (`spjax.NumpyTeacher`) and, for
 the same number of environment steps, on the target alone. Recorded are the return and the success rate of the last policy on
 fresh draws of the target, the wall time, and the teacher's share of it: all that `sample`, `record` and `update` take, without
-what they compile, which has a record of its own. Writes ``benchmarks/results/sb3-teacher.json``.
+what they compile, which has a record of its own. Finished trainings are kept in ``runs/sb3-teacher``, so that a cut benchmark
+goes on with what is missing. Writes ``benchmarks/results/sb3-teacher.json``.
 """
 
 import dataclasses
+import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,11 +20,14 @@ import tyro
 import spjax
 from benchmarks import command_line
 from spjax import catalogue
-from spjax.analysis.records import measured_here
+from spjax.analysis.records import record
+from spjax.cache import keep_compiled_programs
 from spjax.envs.base import Env
 from spjax.outside.checks import Numbers
 from spjax.outside.teacher import Metrics
 from spjax.presets.point_mass import BUFFER_SIZE, K_ALPHA, STD_FLOOR, ZETA
+from spjax.runs.files import write_json
+from spjax.runs.provenance import commit, device, versions
 from spjax.runs.results import Record, read_records, write_records
 from spjax.self_paced.schedules import Proportion
 from spjax.teachers import SelfPaced
@@ -44,6 +49,7 @@ RESULTS = Path(__file__).parent / "results" / "sb3-teacher.json"
 TUTORIAL = Path(__file__).parents[1] / "docs" / "tutorials" / "own_task.py"
 NUM_ENVS, ROLLOUT = 8, 256  # environments, and steps of each between updates
 EPISODES = 100  # of the target, that a policy is tested in
+TEACHERS = {True: "self-paced", False: "default"}  # whether there is one
 PACKAGES = ("stable_baselines3", "gymnasium", "torch")
 
 Name = Literal["pendulum", "point-mass-3d"]
@@ -61,13 +67,16 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """Of one training."""
+    """Of one training; everything that its numbers depend on is in it."""
 
     discounted_return: float
     success_rate: float
     wall_seconds: float
     teacher_share: float
     compile_seconds: float
+    device: str
+    versions: dict[str, str | None]
+    commit: str | None
 
 
 class Timed(spjax.NumpyTeacher):
@@ -139,6 +148,9 @@ def train(case: Case, seed: int, taught: bool, steps: int) -> Result:
         wall_seconds=wall_seconds,
         teacher_share=teacher.seconds / wall_seconds if taught else 0.0,
         compile_seconds=compile_seconds,
+        device=device(),
+        versions=versions(PACKAGES),
+        commit=commit(),
     )
 
 
@@ -164,26 +176,36 @@ def main(
     seeds: int = 5,
     steps: int | None = None,
     results: Path = RESULTS,
+    runs: Path = Path("runs") / "sb3-teacher",
 ) -> None:
-    """Trains everything and writes the records; those of other tasks stay.
+    """Trains what is missing and writes the records; those of other tasks stay.
 
     Args:
         tasks: what to train on.
         seeds: of each, with the teacher and without.
         steps: of the environments in each training; by default 200,000 on the pendulum and 600,000 on the point mass.
         results: file to write.
+        runs: folder of the trainings that are finished.
     """
     torch.set_num_threads(1)
+    keep_compiled_programs()
     records: list[Record] = []
     for name in tasks:
         case = case_of(name)
         budget = case.steps if steps is None else steps
-        for taught in (True, False):
-            found = [train(case, seed, taught, budget) for seed in range(1, seeds + 1)]
-            records += _records(name, taught, budget, found)
+        found: dict[bool, list[Result]] = {True: [], False: []}
+        for seed in range(1, seeds + 1):
+            for taught, trained in found.items():
+                file = runs / f"{name}-{TEACHERS[taught]}-{budget}-{seed}.json"
+                if not file.is_file():
+                    result = train(case, seed, taught, budget)
+                    write_json(file, dataclasses.asdict(result))
+                trained.append(Result(**json.loads(file.read_text("utf-8"))))
+        for taught, trained in found.items():
+            records += _records(name, taught, budget, trained)
     old = read_records(results) if results.is_file() else []
-    kept = [record for record in old if record["env"] not in tasks]
-    write_records(results, [*kept, *records])
+    others = [one for one in old if one["env"] not in tasks]
+    write_records(results, [*others, *records])
 
 
 def _compile(case: Case) -> float:
@@ -205,11 +227,11 @@ def _records(
     if taught:
         metrics["teacher's share of wall time"] = [one.teacher_share for one in found]
         metrics["seconds the teacher compiles, first seed"] = [found[0].compile_seconds]
-    teacher = "self-paced" if taught else "default"
+    teacher = TEACHERS[taught]
     for metric, values in metrics.items():
         print(f"{name}, {teacher}, {metric}: {np.mean(values):.4g}", flush=True)
     return [
-        measured_here(
+        record(
             experiment="sb3-teacher",
             env=name,
             agent="Stable-Baselines3 PPO",
@@ -219,8 +241,10 @@ def _records(
             metric=metric,
             seeds=range(1, len(values) + 1),
             values=values,
+            device=found[0].device,
+            versions=found[0].versions,
+            commit=found[0].commit,
             command=command_line("benchmarks.sb3_teacher"),
-            packages=PACKAGES,
         )
         for metric, values in metrics.items()
     ]

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import importlib.util
 import io
+from importlib import metadata
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +40,7 @@ class Mjx(Physics):
     )  # the MJX data that states are put into
 
     def __post_init__(self) -> None:
+        _check_versions(metadata.version("mujoco"), metadata.version("mujoco-mjx"))
         sizes = {}
         if self.implementation == "warp":
             self._check_warp()
@@ -65,7 +67,7 @@ class Mjx(Physics):
     def _check_warp(self) -> None:
         if importlib.util.find_spec("warp") is None:
             raise ValueError(
-                "the physics engine 'warp' needs warp-lang: pip install 'mujoco-mjx[warp]'"
+                "the physics engine 'warp' needs warp-lang: pip install 'spjax[warp]'"
             )
         for name, _, is_state, _ in self.compiled.split_fields(
             self.compiled.field_values()
@@ -115,3 +117,13 @@ class Mjx(Physics):
             substep, (core, none), length=self.compiled.scene.substeps
         )
         return core, contacts, ~(jnp.abs(core) < LIMIT).all()
+
+
+def _check_versions(mujoco: str, mjx: str) -> None:
+    """Raises ValueError where the two are not of one minor version: MJX reads the fields of MuJoCo's models."""
+    minor, minor_of_mjx = (".".join(one.split(".")[:2]) for one in (mujoco, mjx))
+    if minor != minor_of_mjx:
+        raise ValueError(
+            f"mujoco is {mujoco} and mujoco-mjx {mjx}, they must be of the same minor version: "
+            f"pip install 'mujoco-mjx=={minor}.*'"
+        )

@@ -1,5 +1,6 @@
 """The compiled functions of one teacher, with rows on the host in and out."""
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 
@@ -19,6 +20,23 @@ from spjax.trees import node_types
 _ANY = np.uint32(0)  # a seed or a number, where only shapes are asked for
 
 
+@dataclasses.dataclass(frozen=True)
+class Ahead:
+    """Rows that were drawn before anybody asked; good for as long as the teacher's state is this very one."""
+
+    state: PyTree
+    seed: np.uint32
+    first: int  # number of the first draw
+    rows: list[Row]
+
+    def among(self, state: PyTree, seed: np.uint32, number: int) -> Row | None:
+        """Returns the row of a draw, None where it is not among them."""
+        index = number - self.first
+        if state is not self.state or seed != self.seed:
+            return None
+        return self.rows[index] if 0 <= index < len(self.rows) else None
+
+
 class Driver:
     """Calls them; what the teacher has become is the caller's, a pytree without typed keys."""
 
@@ -34,6 +52,7 @@ class Driver:
             np.zeros((), bool),
             tuple(map(np.asarray, leaves)),
         )
+        self._unasked = Ahead(None, _ANY, 0, [])
 
     @property
     def composes(self) -> bool:
@@ -53,20 +72,15 @@ class Driver:
         waiting: list[Row],
     ) -> list[Row]:
         """Returns draws number `first` and following; while episodes wait, each follows on one, which is taken from the left."""
+        if not self._teacher.follows_on:
+            del waiting[:count]
+            return [self._one(state, seed, first + index) for index in range(count)]
         rows: list[Row] = []
         while len(rows) < count:
             wanted = min(programs.BLOCK, count - len(rows))
             follows = waiting[:wanted]
             del waiting[:wanted]
-            contexts, tickets = programs.draw(
-                self._teacher,
-                state,
-                seed,
-                _wrapped(first + len(rows)),
-                self._attempts(follows),
-                fixed=self._fixed,
-            )
-            rows += _rows(contexts, tickets)[:wanted]
+            rows += self._block(state, seed, first + len(rows), follows)[:wanted]
         return rows
 
     def batch(
@@ -94,6 +108,28 @@ class Driver:
             fixed=self._fixed,
         )
         return state, metrics, bool(finite)
+
+    def _one(self, state: PyTree, seed: np.uint32, number: int) -> Row:
+        """Returns one draw that follows on nothing, and keeps the rest of its block for the next time."""
+        row = self._unasked.among(state, seed, number)
+        if row is None:
+            rows = self._block(state, seed, number, [])
+            self._unasked = Ahead(state, seed, number, rows)
+            row = rows[0]
+        return row
+
+    def _block(
+        self, state: PyTree, seed: np.uint32, first: int, follows: list[Row]
+    ) -> list[Row]:
+        contexts, tickets = programs.draw(
+            self._teacher,
+            state,
+            seed,
+            _wrapped(first),
+            self._attempts(follows),
+            fixed=self._fixed,
+        )
+        return _rows(contexts, tickets)
 
     def _blank_ticket(self) -> PyTree:
         """Returns the ticket of an episode that never was."""

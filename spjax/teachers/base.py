@@ -50,6 +50,11 @@ class Teacher(Part, abc.ABC):
         """Whether it asks the agent's critic."""
         return False
 
+    @property
+    def follows_on(self) -> bool:
+        """Whether the next context of a slot depends on what the slot has just finished."""
+        return type(self).assign is not Teacher.assign
+
     @abc.abstractmethod
     def init(self, key: Array, space: ContextSpace) -> PyTree:
         """Returns the state before any episode."""

@@ -9,7 +9,7 @@ import pytest
 import spjax
 from spjax.contexts import Gaussian
 from spjax.envs.point_mass import PointMass
-from spjax.outside import checks
+from spjax.outside import checks, programs
 from spjax.teachers import (
     ALPGMM,
     SAGGRIAC,
@@ -60,6 +60,31 @@ def test_what_is_drawn_depends_on_the_seed_and_not_on_how_many_are_asked_for_at_
     parts = [teacher.sample(count) for count in (1, 70, 64, 15)]
     np.testing.assert_array_equal(whole, np.concatenate(parts))
     assert (made(Random(), seed=1).sample(150) != whole).all()
+
+
+@pytest.mark.parametrize(("teacher", "blocks"), [(Random(), 2), (Notebook(), 70)])
+def test_contexts_asked_for_one_by_one_are_drawn_in_blocks_where_they_follow_on_nothing(
+    teacher, blocks, monkeypatch
+):
+    drawn = []
+    draw = programs.draw
+    counted = lambda *args, **fixed: drawn.append(1) or draw(*args, **fixed)  # noqa: E731
+    teacher = made(teacher)
+    monkeypatch.setattr(programs, "draw", counted)
+    for _ in range(70):
+        teacher.sample()
+    assert len(drawn) == blocks
+
+
+@pytest.mark.slow
+def test_what_was_drawn_ahead_is_forgotten_when_the_teacher_learns():
+    teacher, rng = made(), np.random.default_rng(0)
+    told(teacher, 5, rng)
+    reader = made()
+    reader.load_state_dict(teacher.state_dict())
+    after = teacher.sample(20)
+    np.testing.assert_array_equal(after, reader.sample(20))
+    assert (after != made().sample(25)[5:]).any(axis=1).all()
 
 
 @pytest.mark.slow

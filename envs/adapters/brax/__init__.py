@@ -16,6 +16,13 @@
 Brax or of MuJoCo Playground as a task with contexts.
 """
 
+try:
+    import brax  # noqa: F401
+except ModuleNotFoundError:
+    raise ModuleNotFoundError(
+        "spjax.envs.adapters.brax needs Brax: pip install 'spjax[brax]'"
+    ) from None
+
 from spjax.envs.adapters.brax.learners import mend
 from spjax.envs.adapters.brax.source import FromBrax
 from spjax.envs.adapters.brax.task import BraxTask

@@ -1,6 +1,8 @@
 """A task as an environment of Brax is the task itself, bit for bit."""
 
+import importlib
 import re
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -134,3 +136,10 @@ def test_what_cannot_be_an_environment_is_one_sentence(make, sentence):
     with pytest.raises(ValueError, match=sentence) as found:
         make()
     assert not re.search(r"[.!]\s|\n", str(found.value))
+
+
+def test_without_brax_one_sentence_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "brax", None)
+    monkeypatch.delitem(sys.modules, "spjax.envs.adapters.brax")
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'spjax\[brax\]'"):
+        importlib.import_module("spjax.envs.adapters.brax")

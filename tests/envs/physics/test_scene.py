@@ -110,7 +110,7 @@ def test_warp_says_what_it_needs_where_it_is_not_installed(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(
         ValueError,
-        match=r"^the physics engine 'warp' needs warp-lang: pip install 'mujoco-mjx\[warp\]'$",
+        match=r"^the physics engine 'warp' needs warp-lang: pip install 'spjax\[warp\]'$",
     ):
         make(Scene(MJCF, substeps=1), "warp")
 
@@ -135,3 +135,13 @@ def test_the_platform_chooses_the_engine_and_the_same_scene_gets_the_same_object
     assert type(physics).__name__ == "Native"
     assert physics is make(dataclasses.replace(SCENE), "native")
     assert physics.control_period == pytest.approx(0.01, rel=1e-12)
+
+
+def test_mujoco_and_mjx_must_be_of_the_same_minor_version(monkeypatch):
+    versions = {"mujoco": "3.19.1", "mujoco-mjx": "3.17.0"}
+    monkeypatch.setattr("spjax.envs.physics.mjx.metadata.version", versions.get)
+    with pytest.raises(
+        ValueError,
+        match=r"^mujoco is 3\.19\.1 and mujoco-mjx 3\.17\.0.*'mujoco-mjx==3\.19\.\*'$",
+    ):
+        make(Scene(MJCF, substeps=1), "mjx")
