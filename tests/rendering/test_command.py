@@ -190,6 +190,19 @@ def test_without_an_encoder_the_gif_is_written_all_the_same(
     assert [path.name for path in tmp_path.iterdir()] == ["film.gif"]
 
 
+def test_without_an_encoder_all_formats_are_those_that_can_be_written(
+    plane_film, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("spjax.rendering.video.can_write_mp4", lambda: False)
+    monkeypatch.setattr("spjax.rendering.video.write_videos", lambda paths, *_: paths)
+    monkeypatch.setenv("COLUMNS", "200")
+    write(Console(), plane_film, tmp_path / "film")
+    said = capsys.readouterr().out.splitlines()
+    assert said[1].startswith("mp4 needs imageio-ffmpeg: pip install 'spjax[render]'")
+    assert [line.partition(":")[0] for line in (said[0], said[2])] == ["page", "video"]
+    assert said[2].endswith("film.gif")
+
+
 def run_python(script, **environment):
     import os
 
