@@ -149,11 +149,11 @@ def records_of(rows: Iterable[Row]) -> list[Record]:
 
 def _installation(folder: Path) -> Path:
     """Returns the packages of a fresh environment with this one alone in it, without pip."""
-    python = folder / "venv" / "bin" / "python"
+    python = str(folder / "venv" / "bin" / "python")
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     pip = [python, "-m", "pip", "--disable-pip-version-check"]
-    constraints = ["-c", ROOT / "constraints.txt"]
-    subprocess.run([*pip, "install", "--quiet", *constraints, ROOT], check=True)
+    wanted = ["-c", str(ROOT / "constraints.txt"), str(ROOT)]
+    subprocess.run([*pip, "install", "--quiet", *wanted], check=True)
     subprocess.run([*pip, "uninstall", "--quiet", "-y", "setuptools"], check=True)
     subprocess.run([*pip, "uninstall", "--quiet", "-y", "pip"], check=True)
     (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")

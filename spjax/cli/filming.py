@@ -72,7 +72,8 @@ def write(
     """Writes a film into files, `path` and the name of the format, and names them.
 
     Raises:
-        Failure: a video cannot be made here; what can be made is written all the same.
+        Failure: a video cannot be made here; what can be made is written all the same. No failure is an MP4 without its package
+            where all formats are meant, which a line says.
     """
     in_space = film.env.physics_scene() is not None
     width, height = size or SIZES["space" if in_space else "plane"]
@@ -85,9 +86,13 @@ def write(
     wanted = [name for name in video.WRITERS if name in formats]
     if "mp4" in wanted and not video.can_write_mp4():
         wanted.remove("mp4")
-        problems.append(
+        missing = (
             "mp4 needs imageio-ffmpeg: pip install 'spjax[render]'; gif and html do not"
         )
+        if set(formats) == set(FORMATS):
+            say(console, missing)
+        else:
+            problems.append(missing)
     try:
         if wanted:
             frames = (

@@ -11,6 +11,7 @@ import spjax
 from spjax.cli import main
 from spjax.cli.errors import Failure
 from spjax.cli.filming import write
+from spjax.cli.terminal import console
 from spjax.rendering import offscreen
 from tests.training.conftest import tiny
 
@@ -188,6 +189,18 @@ def test_without_an_encoder_the_gif_is_written_all_the_same(
     ):
         write(Console(), plane_film, tmp_path / "film", ["gif", "mp4"], (320, 240))
     assert [path.name for path in tmp_path.iterdir()] == ["film.gif"]
+
+
+def test_without_an_encoder_all_formats_are_those_that_can_be_written(
+    plane_film, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("spjax.rendering.video.can_write_mp4", lambda: False)
+    monkeypatch.setattr("spjax.rendering.video.write_videos", lambda paths, *_: paths)
+    write(console(), plane_film, tmp_path / "film")
+    said = capsys.readouterr().out.splitlines()
+    assert said[1].startswith("mp4 needs imageio-ffmpeg: pip install 'spjax[render]'")
+    assert [line.partition(":")[0] for line in (said[0], said[2])] == ["page", "video"]
+    assert said[2].endswith("film.gif")
 
 
 def run_python(script, **environment):
