@@ -1,0 +1,76 @@
+// Puts the report together.
+
+const content = JSON.parse(document.getElementById("content").textContent);
+const page = document.getElementById("report");
+const redraw = [];
+
+function section(title, ...children) {
+  page.append(make("section", {}, make("h2", {}, title), ...children));
+}
+
+function added(part) {
+  redraw.push(part.draw);
+  return part.element;
+}
+
+function settingsOf({ label, settings }, alone) {
+  const changed = settings.filter((row) => row[3] !== null), unlike = settings.filter((row) => row[2] !== null);
+  const parts = [];
+  if (changed.length) {
+    parts.push(make("p", {}, "Changed from the preset: ", changed.map((row) => `${row[0]} = ${row[1]} (${row[3]})`).join("; "), "."));
+  }
+  if (unlike.length) {
+    const head = make("summary", {}, `${unlike.length} settings that differ from the defaults of their parts`);
+    parts.push(make("details", {}, head, make("div", { class: "wide" }, settingsTable(unlike))));
+  }
+  const all = make("summary", {}, `all ${settings.length} settings${alone ? "" : ` of ${label}`}`);
+  parts.push(make("details", {}, all, make("div", { class: "wide" }, settingsTable(settings))));
+  return parts;
+}
+
+function about() {
+  const alone = content.runs.length === 1;
+  const cards = content.runs.map((run) => make("div", { class: "card" },
+    alone ? null : make("b", {}, run.label), factsList(run.facts), ...settingsOf(run, alone)));
+  section(alone ? "The run" : "The runs", make("div", { class: "cards" }, ...cards));
+}
+
+function curves() {
+  const visible = new Set(content.series.map((_, i) => i));
+  const charts = content.panels.map((panel) => chart(panel, content.series, visible));
+  charts.forEach((one) => redraw.push(one.draw));
+  const update = () => charts.forEach((one) => one.draw());
+  const zero = content.zero.length ? `Recorded, and zero in every iteration: ${content.zero.join("; ")}.` : "";
+  section("Curves",
+    content.others ? make("p", { class: "faint" }, content.others) : null,
+    content.series.length > 1 ? legend(content.series, visible, update) : null,
+    make("div", { class: "cards" }, ...charts.map((one) => one.element)),
+    zero ? make("p", { class: "faint" }, zero) : null);
+}
+
+function competence() {
+  for (const map of content.maps) {
+    const pictures = map.panels.map((panel) => mapPicture(map, panel, content.contexts));
+    const name = content.series.length > 1 ? `: ${content.series[map.series].label}` : "";
+    section(`What the policies can do${name}`,
+      make("p", { class: "faint" }, `${map.episodes.toLocaleString("en")} new episodes of the newest policies on a grid of contexts. `
+        + "Lines: means of the contexts that seeds were trained in, from the circle on; the star is the mean of the target."),
+      make("div", { class: "cards" }, ...pictures.map(added)));
+  }
+}
+
+function films() {
+  if (!content.films.length) return;
+  section("Rollouts", ...content.films.map(({ page: film, problem }) => problem
+    ? make("p", {}, problem)
+    : make("iframe", { title: "episodes of a policy on the target tasks", loading: "lazy", srcdoc: film })));
+}
+
+document.getElementById("made").textContent = `Written by ${content.made_by}.`;
+section("Results", resultsTable(content.results), content.results.note ? make("p", { class: "faint" }, `At the target: ${content.results.note}.`) : null);
+curves();
+section("Contexts", added(animated(content.contexts, content.series)));
+competence();
+films();
+about();
+dark.addEventListener("change", () => redraw.forEach((again) => again()));
