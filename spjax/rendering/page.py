@@ -2,6 +2,7 @@
 
 import html
 import json
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -29,11 +30,16 @@ def write_page(path: Path, film: Film, stage: Stage | None) -> None:
 
 def page(film: Film, stage: Stage | None) -> str:
     """Returns the HTML of a film."""
+    if stage is None:
+        return page_of(plane_content(film), PLANE)
+    return page_of(space_content(film, stage), SPACE)
+
+
+def page_of(content: dict[str, Any], views: Sequence[str]) -> str:
+    """Returns the HTML that shows what `plane_content` or `space_content` says, by the scripts `PLANE` or `SPACE`."""
     files = resources.files(__package__)
-    content = plane_content(film) if stage is None else space_content(film, stage)
-    views = PLANE if stage is None else SPACE
     return Template((files / "page.html").read_text()).substitute(
-        title=html.escape(film.title),
+        title=html.escape(content["title"]),
         data=json.dumps(content, separators=(",", ":")).replace("<", "\\u003c"),
         view="\n".join((files / view).read_text() for view in views),
         player=(files / "player.js").read_text(),

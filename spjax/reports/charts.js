@@ -10,6 +10,8 @@ function swatch(look) {
   return draw("svg", { class: "swatch", "aria-hidden": "true" }, draw("line", line));
 }
 
+const MOST_BANDS = 6;  // curves at once that have bands
+
 // Pieces of a curve between its gaps, each a list of positions.
 function pieces(values) {
   const found = [];
@@ -25,7 +27,7 @@ function verticalScale(panel, curves, count) {
   const values = curves.flatMap((curve) => [...curve.low, ...curve.middle, ...curve.high]).filter((value) => value !== null);
   values.push(...panel.lines.map((line) => line.value));
   const positive = values.filter((value) => value > 0);
-  if (panel.share) return linearScale(-0.02, 1.02, count);
+  if (panel.success) return linearScale(-0.02, 1.02, count);
   if (panel.scale === "log" && positive.length) return logScale(Math.min(...positive), Math.max(...positive), count);
   if (panel.scale === "symlog" && positive.length) return symlogScale(Math.min(...positive), Math.max(...positive), count);
   const low = Math.min(...values), high = Math.max(...values), bottom = panel.from_zero ? Math.min(0, low) : low;
@@ -53,7 +55,7 @@ function chart(panel, looks, visible) {
     const y = (value) => height - EDGE.bottom - up.at(value) * (height - EDGE.top - EDGE.bottom);
     view = { x, y, curves, width, points: [...new Set(curves.flatMap((curve) => curve.iterations))].sort((a, b) => a - b) };
     drawAxes(across, up, x, y, width, height);
-    curves.forEach((curve) => drawCurve(curve, x, y));
+    curves.forEach((curve) => drawCurve(curve, x, y, visible.size <= MOST_BANDS));
     panel.lines.filter(({ series }) => series === null || visible.has(series)).forEach((line) => drawLine(line, x, y, width));
     view.cursor = svg.appendChild(draw("g"));
     if (place !== null) read(place);
@@ -72,10 +74,10 @@ function chart(panel, looks, visible) {
     svg.append(draw("text", { x: (EDGE.left + right) / 2, y: height - 5, "text-anchor": "middle" }, panel.across));
   }
 
-  function drawCurve(curve, x, y) {
+  function drawCurve(curve, x, y, banded) {
     const look = looks[curve.series], color = colorOf(look);
     const point = (values) => (i) => `${x(curve.iterations[i]).toFixed(1)},${y(values[i]).toFixed(1)}`;
-    for (const piece of pieces(curve.low)) {
+    for (const piece of banded ? pieces(curve.low) : []) {
       const around = [...piece.map(point(curve.high)), ...piece.reverse().map(point(curve.low))];
       svg.append(draw("polygon", { points: around.join(" "), fill: color, "fill-opacity": 0.18 }));
     }
@@ -138,7 +140,7 @@ function chart(panel, looks, visible) {
     if (event.key === "Escape") leave();
     if (!view || step === undefined) return;
     event.preventDefault();
-    read(place === null ? (step < 0 ? view.points.length - 1 : 0) : place + step);
+    read((place ?? (step < 0 ? view.points.length : -1)) + step);
   });
   new ResizeObserver(drawAll).observe(svg);
   return { element, draw: drawAll };

@@ -47,7 +47,7 @@ function frameOf(dimensions, i, j, width, height) {
 
 function drawFrame(svg, dimensions, i, j, frame, width, height, upName) {
   const { x, y, left, bottom } = frame, across = dimensions[i];
-  for (const tick of evenTicks(across.low, across.high, Math.max(2, width / 90))) {
+  for (const tick of evenTicks(across.low, across.high, Math.max(3, width / 60))) {
     svg.append(draw("text", { x: x(tick), y: height - bottom + 15, "text-anchor": "middle" }, shown(tick)));
   }
   svg.append(draw("text", { class: "name", x: (left + width) / 2, y: height - 5, "text-anchor": "middle" }, axisName(across)));
@@ -61,6 +61,15 @@ function drawFrame(svg, dimensions, i, j, frame, width, height, upName) {
   svg.append(draw("rect", {
     class: "bounds", x: x(across.low), y: y(up.high), width: x(across.high) - x(across.low), height: y(up.low) - y(up.high),
   }));
+}
+
+// A layer that shows nothing outside the plot.
+let numLayers = 0;
+function layer(svg, { left, right, top, bottom }, width, height) {
+  const id = `plot-${numLayers++}`, room = { x: left, y: top, width: width - left - right, height: height - top - bottom };
+  const group = draw("g", { "clip-path": `url(#${id})` });
+  svg.append(draw("clipPath", { id }, draw("rect", room)), group);
+  return group;
 }
 
 function drawEnds(svg, ends, dim, i, j, frame) {
@@ -93,21 +102,22 @@ function plane(content, i, j, looks) {
     svg.replaceChildren();
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     drawFrame(svg, dimensions, i, j, frame, width, height, axisName(dimensions[j]));
+    const inside = layer(svg, frame, width, height);
     const way = lane.frames.slice(0, number + 1).filter((one) => one.mean).map(({ mean }) => [mean[i], mean[j]]);
-    svg.append(draw("polyline", { points: frame.line(way), fill: "none", stroke: color, "stroke-opacity": 0.6 }));
+    inside.append(draw("polyline", { points: frame.line(way), fill: "none", stroke: color, "stroke-opacity": 0.6 }));
     if (ends.target.atoms) {
       const look = { fill: color, "fill-opacity": 0.75 };
-      drawAtoms(svg, ends.target.atoms, sharesAt(ends.target.atoms, now.samples), i, j, frame, look);
+      drawAtoms(inside, ends.target.atoms, sharesAt(ends.target.atoms, now.samples), i, j, frame, look);
     } else {
       if (now.mean) {
         const points = frame.line(ellipse(now, dim, i, j));
-        svg.append(draw("polygon", { points, fill: color, "fill-opacity": 0.16, stroke: color, "stroke-width": 1.6 }));
+        inside.append(draw("polygon", { points, fill: color, "fill-opacity": 0.16, stroke: color, "stroke-width": 1.6 }));
       }
       for (const sample of now.samples) {
-        svg.append(draw("circle", { cx: frame.x(sample[i]), cy: frame.y(sample[j]), r: 2.6, fill: color, "fill-opacity": 0.75 }));
+        inside.append(draw("circle", { cx: frame.x(sample[i]), cy: frame.y(sample[j]), r: 2.6, fill: color, "fill-opacity": 0.75 }));
       }
     }
-    drawEnds(svg, ends, dim, i, j, frame);
+    drawEnds(inside, ends, dim, i, j, frame);
   }
   return { element, svg, show };
 }
@@ -247,7 +257,7 @@ function animated(content, looks) {
     element: make("div", {},
       make("p", { class: "faint" }, caption(content) + note),
       make("div", { class: "bar" }, play, slider, output, bySeries, bySeed), told,
-      make("div", { class: "cards" }, ...views.map((view) => view.element))),
+      make("div", { class: "cards planes" }, ...views.map((view) => view.element))),
     draw: show,
   };
 }

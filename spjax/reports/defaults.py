@@ -8,6 +8,8 @@ from spjax.runs.schema import PARTS, RunRecord
 
 Settings = Mapping[str, str]  # "agent.learning_rate" -> its value, as text
 
+RUN = ("num_iterations", "evaluate_every", "evaluation_episodes", "hold_position")
+
 
 def defaults_of(record: RunRecord) -> Settings | None:
     """Returns the defaults of a run's parts, nested ones too; None where they are not to be found.
@@ -38,7 +40,7 @@ def preset_of(record: RunRecord) -> Settings | None:
         spelled = config.spelled()
     except (ImportError, ValueError):
         return None
-    return texts({kind: spelled[kind] for kind in PARTS})
+    return texts({name: spelled[name] for name in (*RUN, *PARTS)})
 
 
 def texts(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

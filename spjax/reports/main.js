@@ -44,6 +44,7 @@ function curves() {
   section("Curves",
     content.others ? make("p", { class: "faint" }, content.others) : null,
     content.series.length > 1 ? legend(content.series, visible, update) : null,
+    content.series.length > MOST_BANDS ? make("p", { class: "faint" }, `Bands are drawn where at most ${MOST_BANDS} curves are shown.`) : null,
     make("div", { class: "cards" }, ...charts.map((one) => one.element)),
     zero ? make("p", { class: "faint" }, zero) : null);
 }
@@ -55,7 +56,7 @@ function competence() {
     section(`What the policies can do${name}`,
       make("p", { class: "faint" }, `${map.episodes.toLocaleString("en")} new episodes of the newest policies on a grid of contexts. `
         + "Lines: means of the contexts that seeds were trained in, from the circle on; the star is the mean of the target."),
-      make("div", { class: "cards" }, ...pictures.map(added)));
+      make("div", { class: "cards pairs" }, ...pictures.map(added)));
   }
 }
 
@@ -66,7 +67,7 @@ function films() {
     : make("iframe", { title: "episodes of a policy on the target tasks", loading: "lazy", srcdoc: film })));
 }
 
-document.getElementById("made").textContent = `Written by ${content.made_by}.`;
+document.getElementById("made").textContent = [...content.summary, `written by ${content.made_by}`].join(" · ");
 section("Results", resultsTable(content.results), content.results.note ? make("p", { class: "faint" }, `At the target: ${content.results.note}.`) : null);
 curves();
 section("Contexts", added(animated(content.contexts, content.series)));

@@ -20,7 +20,8 @@ function mapPicture(map, panel, content) {
   const note = flat ? "" : dimensions.length > 2 ? `${range}; mean over the other contexts` : range;
   const element = make("figure", {}, make("figcaption", {}, make("b", {}, panel.title), make("span", {}, note)), svg);
 
-  function drawCells(frame) {
+  function drawCells(frame, width) {
+    const inside = layer(svg, frame, width, height);
     const step = (row) => (row.length > 1 ? row[1] - row[0] : 1), [dx, dy] = [step(panel.x), step(panel.y)];
     panel.x.forEach((cx, a) => panel.y.forEach((cy, b) => {
       const value = panel.means[a][b];
@@ -28,16 +29,16 @@ function mapPicture(map, panel, content) {
       const [left, right] = [cx - dx / 2, cx + dx / 2].map(frame.x), [bottom, top] = [cy - dy / 2, cy + dy / 2].map(frame.y);
       const cell = draw("rect", { x: left, y: top, width: right - left + 0.4, height: bottom - top + 0.4, fill: heat((value - low) / (high - low || 1)) });
       cell.append(draw("title", {}, `${shown(cx)}, ${shown(cy)}: ${shown(value)}`));
-      svg.append(cell);
+      inside.append(cell);
     }));
     const target = ends[map.series].target.mean;
     for (const way of map.ways) {
       const points = frame.line(way.map((mean) => [mean[i], mean[j]]));
-      svg.append(draw("polyline", { points, fill: "none", stroke: "#fff", "stroke-width": 3.2 }));
-      svg.append(draw("polyline", { points, fill: "none", stroke: "#b3261e", "stroke-width": 1.4 }));
-      svg.append(draw("circle", { cx: frame.x(way[0][i]), cy: frame.y(way[0][j]), r: 4, fill: "#fff", stroke: "#000" }));
+      inside.append(draw("polyline", { points, fill: "none", stroke: "#fff", "stroke-width": 3.2 }));
+      inside.append(draw("polyline", { points, fill: "none", stroke: "#b3261e", "stroke-width": 1.4 }));
+      inside.append(draw("circle", { cx: frame.x(way[0][i]), cy: frame.y(way[0][j]), r: 4, fill: "#fff", stroke: "#000" }));
     }
-    svg.append(draw("polygon", { points: starPoints(frame.x(target[i]), frame.y(target[j]), 9), fill: "#fff", stroke: "#000" }));
+    inside.append(draw("polygon", { points: starPoints(frame.x(target[i]), frame.y(target[j]), 9), fill: "#fff", stroke: "#000" }));
   }
 
   function drawLine(frame, width) {
@@ -59,7 +60,7 @@ function mapPicture(map, panel, content) {
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     if (!width) return;
     if (flat) drawLine(frame, width);
-    else drawCells(frame);
+    else drawCells(frame, width);
     drawFrame(svg, dimensions, i, flat ? null : j, frame, width, height, flat ? panel.title : axisName(dimensions[j]));
   }
   new ResizeObserver(drawAll).observe(svg);

@@ -101,7 +101,7 @@ _AGENT = (
         "agent.eta",
         "multiplier η of the fit",
         "shadow price of the fit's KL bound; a gap where nothing was taken from the fit",
-        scale="log",
+        scale="symlog",
     ),
     Quantity(
         "agent.effective_sample_size",
@@ -138,7 +138,7 @@ def _panel(quantity: Quantity, series: Sequence[Series]) -> dict[str, Any]:
         "title": quantity.title or _performance(quantity, own or series),
         "about": quantity.about,
         "scale": quantity.scale,
-        "share": quantity.share,
+        "success": quantity.column == "success_rate",
         "from_zero": quantity.scale == "linear",
         "curves": [_curve(quantity, series[index], index) for index in shown],
     }

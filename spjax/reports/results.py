@@ -11,7 +11,7 @@ from spjax.analysis.arrival import AT_TARGET, KL_TO_TARGET, iterations_to_target
 from spjax.analysis.curves import metric_label, seeds_text
 from spjax.analysis.tables import estimate_text
 from spjax.analysis.text import setting_text, symbol
-from spjax.reports.defaults import Settings, texts
+from spjax.reports.defaults import RUN, Settings, texts
 from spjax.reports.numbers import number
 from spjax.reports.series import Series, plain
 from spjax.runs.read import Group, Run
@@ -79,7 +79,10 @@ def settings(
     """
     record = run.config
     rows: list[list[str | None]] = []
-    for name, value in texts({kind: record.settings[kind] for kind in PARTS}).items():
+    spelled = {kind: record.settings[kind] for kind in PARTS}
+    for name, value in texts(
+        {**{n: getattr(record, n) for n in RUN}, **spelled}
+    ).items():
         swept = record.over.get(name)
         text = f"swept: {', '.join(map(setting_text, swept))}" if swept else value
         others = [(known or {}).get(name, value) for known in (defaults, preset)]
@@ -210,6 +213,16 @@ def _time(run: Run) -> str:
     if summary.wall_seconds is None:
         return "resumed, so not timed"
     return f"{summary.wall_seconds:,.0f} s, of which {summary.compile_seconds or 0:,.0f} s compiling"
+
+
+def summary(runs: Sequence[Run]) -> list[str]:
+    """Returns what stands below the heading: how far a run is, on what, and since when."""
+    if len(runs) > 1:
+        finished = sum(run.summary is not None for run in runs)
+        return [f"{finished} of {len(runs)} finished"]
+    config = runs[0].config
+    made = (config.created or "").partition("T")[0]
+    return [text for text in (_state(runs[0]), config.device, made) if text]
 
 
 def title(runs: Sequence[Run]) -> str:

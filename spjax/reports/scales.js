@@ -44,6 +44,15 @@ function linearScale(low, high, count, whole) {
   return { at: (value) => (value - low) / (high - low), ticks: evenTicks(low, high, count, whole), text: shown };
 }
 
+const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+
+// A power of ten, or 0.
+function power(value) {
+  const exponent = Math.round(Math.log10(value));
+  if (value === 0 || Math.abs(exponent) < 4) return shown(value);
+  return "10" + [...String(exponent)].map((digit) => RAISED[digit]).join("");
+}
+
 function decades(low, high, count) {
   const first = Math.ceil(low - 1e-9), last = Math.floor(high + 1e-9);
   const step = Math.max(1, Math.ceil((last - first) / count));
@@ -53,12 +62,12 @@ function decades(low, high, count) {
 function logScale(low, high, count) {
   let [from, to] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
   if (from === to) to += 1;
-  return { at: (value) => (Math.log10(value) - from) / (to - from), ticks: decades(from, to, count), text: shown };
+  return { at: (value) => (Math.log10(value) - from) / (to - from), ticks: decades(from, to, count), text: power };
 }
 
 // Logarithmic, but linear from 0 to the decade of the smallest value.
 function symlogScale(smallest, high, count) {
   const from = Math.floor(Math.log10(smallest)), to = Math.max(Math.ceil(Math.log10(high)), from + 1), below = 10 ** from;
   const at = (value) => (value < below ? value / below : 1 + Math.log10(value) - from) / (to - from + 1);
-  return { at, ticks: [0, ...decades(from, to, count)], text: shown };
+  return { at, ticks: [0, ...decades(from, to, count)], text: power };
 }

@@ -3,7 +3,9 @@
 function resultsTable({ columns, rows, what }) {
   const body = make("tbody");
   const order = { column: null, down: false, words: "" };
-  const heads = columns.map((name, column) => make("th", { scope: "col" }, make("button", { type: "button", onclick: () => sort(column) }, name)));
+  const words = columns.map((_, column) => rows.every((row) => typeof row[column][0] === "string"));
+  const side = (column) => (words[column] ? "words" : null);
+  const heads = columns.map((name, column) => make("th", { scope: "col", class: side(column) }, make("button", { type: "button", onclick: () => sort(column) }, name)));
   const found = make("span", { class: "faint", role: "status" });
 
   function compare([a], [b]) {
@@ -14,7 +16,7 @@ function resultsTable({ columns, rows, what }) {
   function fill() {
     const chosen = rows.filter((row) => order.words.split(" ").every((word) => row.some(([, text]) => text.toLowerCase().includes(word))));
     if (order.column !== null) chosen.sort((one, other) => compare(one[order.column], other[order.column]));
-    body.replaceChildren(...chosen.map((row) => make("tr", {}, ...row.map(([, text]) => make("td", {}, text)))));
+    body.replaceChildren(...chosen.map((row) => make("tr", {}, ...row.map(([, text], column) => make("td", { class: side(column) }, text)))));
     found.textContent = chosen.length < rows.length ? `${chosen.length} of ${rows.length}` : "";
     heads.forEach((head, column) => {
       const sorted = column === order.column ? (order.down ? "descending" : "ascending") : "none";

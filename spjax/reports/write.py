@@ -14,7 +14,7 @@ from spjax.reports.animation import animation
 from spjax.reports.defaults import defaults_of, preset_of
 from spjax.reports.maps import maps
 from spjax.reports.panels import panels, zero_throughout
-from spjax.reports.results import facts, results, settings, title
+from spjax.reports.results import facts, results, settings, summary, title
 from spjax.reports.series import Series, all_series, drawn, looks
 from spjax.runs.files import whole
 from spjax.runs.read import Run, load_run
@@ -89,6 +89,7 @@ def content_of(
     """Returns all that needs no rollouts."""
     return {
         "title": title(runs),
+        "summary": summary(runs),
         "made_by": f"spjax {spjax.__version__}",
         "runs": [
             {
