@@ -148,7 +148,7 @@ function chart(panel, looks, visible) {
 
 function legend(looks, visible, change) {
   return make("div", { class: "bar legend", role: "group", "aria-label": "curves" }, ...looks.map((look, i) => {
-    const button = make("button", { type: "button", "aria-pressed": "true" }, swatch(look), look.label);
+    const button = make("button", { type: "button", "aria-pressed": String(visible.has(i)) }, swatch(look), look.label);
     button.addEventListener("click", () => {
       if (visible.has(i)) visible.delete(i);
       else visible.add(i);

@@ -8,11 +8,6 @@ function section(title, ...children) {
   page.append(make("section", {}, make("h2", {}, title), ...children));
 }
 
-function added(part) {
-  redraw.push(part.draw);
-  return part.element;
-}
-
 function settingsOf({ label, settings }, alone) {
   const changed = settings.filter((row) => row[3] !== null), unlike = settings.filter((row) => row[2] !== null);
   const parts = [];
@@ -41,23 +36,34 @@ function curves() {
   charts.forEach((one) => redraw.push(one.draw));
   const update = () => charts.forEach((one) => one.draw());
   const zero = content.zero.length ? `Recorded, and zero in every iteration: ${content.zero.join("; ")}.` : "";
+  const names = make("div");
+  const fill = () => names.replaceChildren(legend(content.series, visible, update));
+  fill();
+  redraw.push(fill);
   section("Curves",
     content.others ? make("p", { class: "faint" }, content.others) : null,
-    content.series.length > 1 ? legend(content.series, visible, update) : null,
+    content.series.length > 1 ? names : null,
     content.series.length > MOST_BANDS ? make("p", { class: "faint" }, `Bands are drawn where at most ${MOST_BANDS} curves are shown.`) : null,
     make("div", { class: "cards" }, ...charts.map((one) => one.element)),
     zero ? make("p", { class: "faint" }, zero) : null);
 }
 
 function competence() {
-  for (const map of content.maps) {
-    const pictures = map.panels.map((panel) => mapPicture(map, panel, content.contexts));
-    const name = content.series.length > 1 ? `: ${content.series[map.series].label}` : "";
-    section(`What the policies can do${name}`,
-      make("p", { class: "faint" }, `${map.episodes.toLocaleString("en")} new episodes of the newest policies on a grid of contexts. `
-        + "Lines: means of the contexts that seeds were trained in, from the circle on; the star is the mean of the target."),
-      make("div", { class: "cards pairs" }, ...pictures.map(added)));
-  }
+  if (!content.maps.length) return;
+  const cards = make("div", { class: "cards pairs" });
+  let pictures = [];
+  const choose = (map) => {
+    pictures = map.panels.map((panel) => mapPicture(map, panel, content.contexts));
+    cards.replaceChildren(...pictures.map((picture) => picture.element));
+  };
+  const names = content.maps.map((map, i) => make("option", { value: i }, content.series[map.series].label));
+  const chosen = make("select", { "aria-label": "map", onchange: () => choose(content.maps[Number(chosen.value)]) }, ...names);
+  redraw.push(() => pictures.forEach((picture) => picture.draw()));
+  choose(content.maps[0]);
+  section("What the policies can do",
+    make("p", { class: "faint" }, `${content.maps[0].episodes.toLocaleString("en")} new episodes of the newest policies on a grid of contexts. `
+      + "Lines: means of the contexts that seeds were trained in, from the circle on; the star is the mean of the target."),
+    content.maps.length > 1 ? make("div", { class: "bar" }, chosen) : null, cards);
 }
 
 function films() {
@@ -70,7 +76,9 @@ function films() {
 document.getElementById("made").textContent = [...content.summary, `written by ${content.made_by}`].join(" · ");
 section("Results", resultsTable(content.results), content.results.note ? make("p", { class: "faint" }, `At the target: ${content.results.note}.`) : null);
 curves();
-section("Contexts", added(animated(content.contexts, content.series)));
+const contexts = animated(content.contexts, content.series);
+redraw.push(contexts.draw);
+section("Contexts", contexts.element);
 competence();
 films();
 about();

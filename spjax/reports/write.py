@@ -48,8 +48,8 @@ def report(
             grid. A film that cannot be made is one sentence in the report instead.
         OSError: the file cannot be written.
     """
-    several = not isinstance(paths, str | Path)
-    folders = [Path(path) for path in (paths if several else [paths])]  # type: ignore[union-attr, list-item]
+    given = [paths] if isinstance(paths, str | Path) else paths
+    folders = [Path(path) for path in given]
     file = destination(folders, None if out is None else Path(out))
     runs = [load_run(folder) for folder in folders]
     check_one_task(runs)
