@@ -136,6 +136,16 @@ function line(content, looks) {
     return shownAt.map((c) => `${frame.x(c).toFixed(1)},${up(Math.exp(-0.5 * ((c - mean[0]) / std) ** 2)).toFixed(1)}`).join(" ");
   }
 
+  function barsAt(atoms, samples, frame) {
+    return sharesAt(atoms, samples).map((share, k) => ({ x: frame.x(atoms[k][0]) - 5, width: 10, share }));
+  }
+
+  function histogram(samples, frame) {
+    const counts = Array(bins).fill(0), wide = (frame.x(high) - frame.x(low)) / bins;
+    for (const [c] of samples) counts[Math.min(bins - 1, Math.max(0, Math.floor(((c - low) / (high - low)) * bins)))] += 1;
+    return counts.map((count, k) => ({ x: frame.x(low) + k * wide + 0.5, width: Math.max(0, wide - 1), share: count }));
+  }
+
   function drawDistribution(one, frame, up, look) {
     if (one.atoms) {
       const largest = Math.max(...one.shares);
@@ -159,13 +169,12 @@ function line(content, looks) {
     const up = (share) => height - frame.bottom - share * (height - frame.bottom - frame.top - 4);
     svg.replaceChildren();
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    const counts = Array(bins).fill(0);
-    for (const [c] of now.samples) counts[Math.min(bins - 1, Math.max(0, Math.floor(((c - low) / (high - low)) * bins)))] += 1;
-    counts.forEach((count, k) => {
-      const [from, to] = [k, k + 1].map((edge) => frame.x(low + (edge / bins) * (high - low)));
-      const top = up((0.96 * count) / Math.max(...counts, 1));
-      svg.append(draw("rect", { x: from + 0.5, y: top, width: Math.max(0, to - from - 1), height: up(0) - top, fill: color, "fill-opacity": 0.35 }));
-    });
+    const bars = ends.target.atoms ? barsAt(ends.target.atoms, now.samples, frame) : histogram(now.samples, frame);
+    const largest = Math.max(...bars.map(({ share }) => share));
+    for (const { x, width: wide, share } of bars) {
+      const top = up((0.96 * share) / largest);
+      svg.append(draw("rect", { x, y: top, width: wide, height: up(0) - top, fill: color, "fill-opacity": 0.35 }));
+    }
     svg.append(draw("line", { class: "axis", x1: frame.x(low), x2: frame.x(high), y1: up(0), y2: up(0) }));
     drawFrame(svg, dimensions, 0, null, frame, width, height, "relative to the highest");
     drawDistribution(ends.initial, frame, up, { class: "initial" });
@@ -183,7 +192,8 @@ function caption(content) {
   const { dimensions, ends, lanes } = content, moves = lanes.some((lane) => lane.frames.some((one) => one.mean));
   const end = ends[0].target, one = dimensions.length === 1;
   if (end.atoms) {
-    return "Filled: the contexts that were drawn, dots as large as their share; dashed: the initial distribution, solid: the target, whose mean is the star.";
+    const filled = one ? "bars: how often each context was drawn; pins: its weight" : "filled: the contexts that were drawn; dots as large as their share";
+    return `${filled[0].toUpperCase()}${filled.slice(1)}; dashed: the initial distribution, solid: the target, whose mean is the star.`;
   }
   const what = one && end.normal ? "densities, each scaled to its own height" : one ? "bars: mean ± two standard deviations" : "ellipses: two standard deviations";
   const current = moves ? `the teacher's distribution, with ${one ? "a histogram of the" : "dots for"} contexts that were drawn` : "contexts that were drawn";

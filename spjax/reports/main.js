@@ -60,9 +60,12 @@ function competence() {
   const chosen = make("select", { "aria-label": "map", onchange: () => choose(content.maps[Number(chosen.value)]) }, ...names);
   redraw.push(() => pictures.forEach((picture) => picture.draw()));
   choose(content.maps[0]);
+  const played = `${content.maps[0].episodes.toLocaleString("en")} new episodes of the newest policies on a grid of contexts.`;
+  const marks = content.contexts.dimensions.length === 1
+    ? "The dashed line is the mean of the target."
+    : "Lines: means of the contexts that seeds were trained in, from the circle on; the star is the mean of the target.";
   section("What the policies can do",
-    make("p", { class: "faint" }, `${content.maps[0].episodes.toLocaleString("en")} new episodes of the newest policies on a grid of contexts. `
-      + "Lines: means of the contexts that seeds were trained in, from the circle on; the star is the mean of the target."),
+    make("p", { class: "faint" }, `${played} ${marks}`),
     content.maps.length > 1 ? make("div", { class: "bar" }, chosen) : null, cards);
 }
 

@@ -87,7 +87,7 @@ def looks(count: int) -> list[dict[str, str]]:
     return [
         {
             "light": _viridis(0.92 * share),
-            "dark": _viridis(0.25 + 0.75 * share),
+            "dark": _viridis(0.35 + 0.65 * share),
             "dashes": "solid",
         }
         for share in shares

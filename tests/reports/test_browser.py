@@ -1,16 +1,21 @@
 """Reports and films as Chromium shows them, at two widths, light and dark."""
 
+import dataclasses
 import json
 import re
 import time
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from spjax.rendering.page import PLANE, SPACE, page_of
+from spjax.reports.animation import COVARIANCE
+from spjax.reports.maps import maps
 from spjax.reports.series import all_series, drawn
 from spjax.reports.write import content_of, write_page
 from spjax.runs.read import load_run
+from tests.analysis.test_competence import episodes, one_dimensional
 from tests.made_run import Scenario, write_run
 from tests.reports.browser import look, open_page, problems, screenshot, start
 
@@ -76,6 +81,23 @@ def file(tmp_path_factory):
     content["films"] = [{"page": page_of(FLAT, PLANE)}, {"problem": "No other."}]
     write_page(folder / "report.html", content)
     return folder / "report.html"
+
+
+def line_of(run):
+    """Returns the run as if it had its first context alone, and the covariances of that."""
+    run = one_dimensional(run)
+    metrics, evaluation = run.metrics, run.evaluation
+    variances = [row[:1] for row in metrics[COVARIANCE].to_pylist()]
+    firsts = [row[::3] for row in evaluation["contexts"].to_pylist()]
+    return dataclasses.replace(
+        run,
+        metrics=metrics.set_column(
+            metrics.column_names.index(COVARIANCE), COVARIANCE, pa.array(variances)
+        ),
+        evaluation=evaluation.set_column(
+            evaluation.column_names.index("contexts"), "contexts", pa.array(firsts)
+        ),
+    )
 
 
 def content_in(file):
@@ -163,6 +185,38 @@ def test_results_are_sorted_by_a_heading_and_a_curve_can_be_hidden(browser, file
     before = browser.execute_script(count)
     browser.find_element("css selector", ".legend button").click()
     assert browser.execute_script(count) < before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["gaussian", "log-normal", "discrete"])
+def test_single_contexts_are_drawn_as_densities_spreads_or_atoms(
+    browser, family, tmp_path
+):
+    run = line_of(load_run(write_run(tmp_path / "run", Scenario(seeds=(1,)))))
+    ends = {"distribution": family}
+    if family == "discrete":
+        ends |= {"table": ((-1.0,), (2.0,)), "weights": (1.0, 3.0)}
+    teacher = {**run.config.settings["teacher"], "initial": ends, "target": ends}
+    record = {**run.config.settings, "teacher": teacher}
+    run = dataclasses.replace(
+        run, config=dataclasses.replace(run.config, settings=record)
+    )
+    series = all_series([run])
+    content = content_of([run], series, series, "")
+    content["maps"] = maps(series, {str(run.path): episodes(1, lanes=1)})
+    write_page(tmp_path / "line.html", content)
+    look(browser, 500, False)
+    open_page(browser, tmp_path / "line.html")
+    drawn_now = {
+        "gaussian": "svg polyline.initial",
+        "log-normal": "svg line.initial",
+        "discrete": "svg circle.target",
+    }[family]
+    script = f"return document.querySelectorAll('{drawn_now}').length"
+    assert settled(browser, script) == (2 if family == "discrete" else 1)
+    maps_drawn = "return document.querySelectorAll('.pairs polyline').length"
+    assert settled(browser, maps_drawn) == 2
+    assert problems(browser, tmp_path / "line.html") == []
 
 
 @pytest.mark.slow
