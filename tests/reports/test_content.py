@@ -235,6 +235,18 @@ def test_a_report_stands_in_the_run_folder_and_needs_nothing_else(make_run):
     assert content_in(file)["films"] == []
 
 
+def test_a_run_that_has_just_begun_has_what_there_is(make_run):
+    folder = make_run(seeds=(1, 2), finished=False)
+    for part in (folder / "metrics").iterdir():
+        part.unlink()
+    content = content_in(report(folder, film=False))
+    assert [panel["title"] for panel in content["panels"]] == [
+        "discounted return on target tasks",
+        "success rate on target tasks",
+    ]
+    assert "mean" not in content["contexts"]["lanes"][0]["frames"][0]
+
+
 def test_several_runs_are_overlaid(make_run, tmp_path):
     folders = [make_run(seeds=(1,)), make_run(seeds=(1,), teacher="random")]
     file = report(folders, tmp_path / "both.html", film=False)
