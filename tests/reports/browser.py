@@ -15,7 +15,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 FLAGS = (
     *("headless", "no-sandbox", "disable-gpu", "enable-unsafe-swiftshader"),
     *("disable-quic", "no-first-run", "disable-sync", "disable-component-update"),
-    *("disable-background-networking", "host-resolver-rules=MAP * ~NOTFOUND"),
+    *("disable-background-networking", "disable-dev-shm-usage"),
+    "host-resolver-rules=MAP * ~NOTFOUND",
 )
 
 
