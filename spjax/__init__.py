@@ -6,16 +6,18 @@ TYPE_CHECKING = (
 if TYPE_CHECKING:
     from spjax.outside.teacher import NumpyTeacher
     from spjax.presets import preset
+    from spjax.reports.write import report
     from spjax.training.policy import load_policy
     from spjax.training.train import resume, train
 
 __version__ = "0.1.0"
-__all__ = ["NumpyTeacher", "load_policy", "preset", "resume", "train"]
+__all__ = ["NumpyTeacher", "load_policy", "preset", "report", "resume", "train"]
 
 _HOMES = {
     "NumpyTeacher": "spjax.outside.teacher",
     "load_policy": "spjax.training.policy",
     "preset": "spjax.presets",
+    "report": "spjax.reports.write",
     "resume": "spjax.training.train",
     "train": "spjax.training.train",
 }

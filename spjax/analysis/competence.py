@@ -108,7 +108,7 @@ def _draw_planes(
     panels = figure.subplots(rows, len(QUANTITIES), squeeze=False, sharex=True)
     for column, (name, title) in enumerate(QUANTITIES):
         meshes = [
-            _plane(contexts[:, [0, row + 1]], _numbers(episodes, name))
+            mean_plane(contexts[:, [0, row + 1]], _numbers(episodes, name))
             for row in range(rows)
         ]
         low = 0.0 if name == "success" else min(mesh[2].min() for mesh in meshes)
@@ -182,7 +182,7 @@ def _handles(run: Run, lanes: list[int]) -> list[Line2D]:
     return handles
 
 
-def _plane(
+def mean_plane(
     places: Float[np.ndarray, "episode 2"], values: Float[np.ndarray, " episode"]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the values of two contexts, and means [first, second] over the episodes in each pair of them."""

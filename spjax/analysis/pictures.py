@@ -190,12 +190,7 @@ def plot_runs(
     """
     pictures = _named(only, formats)
     runs = [load_run(path) for path in paths]
-    tasks = {run.config.task_name: run.path for run in runs}
-    if len(tasks) > 1:
-        (one, path), (other, other_path), *_ = tasks.items()
-        raise ValueError(
-            f"runs of one task can share a picture; {path} is of {one}, {other_path} of {other}"
-        )
+    check_one_task(runs)
     labels = distinct_labels(runs)
     figures = {
         name: picture.compare(runs, labels) for name, picture in pictures.items()
@@ -206,6 +201,16 @@ def plot_runs(
         if figure is not None
         for form in formats
     ]
+
+
+def check_one_task(runs: Sequence[Run]) -> None:
+    """Raises ValueError where runs are of different tasks, whose numbers cannot be compared."""
+    tasks = {run.config.task_name: run.path for run in runs}
+    if len(tasks) > 1:
+        (one, path), (other, other_path), *_ = tasks.items()
+        raise ValueError(
+            f"runs of one task can share a picture; {path} is of {one}, {other_path} of {other}"
+        )
 
 
 def distinct_labels(runs: Sequence[Run]) -> list[str]:

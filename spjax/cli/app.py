@@ -15,6 +15,7 @@ spjax: self-paced curricula for reinforcement learning, jitted end to end.
     spjax evaluate RUN   play new episodes with the newest policies of a run
     spjax plot RUN ...   draw the pictures of runs
     spjax render RUN     film episodes of the newest policy: a video and a web page
+    spjax report RUN ... one HTML file about runs: results, curves, contexts, a rollout
     spjax list [TASK]    tasks, agents, teachers, presets, and your runs
 
 for example:

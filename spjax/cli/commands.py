@@ -20,6 +20,7 @@ _COMMANDS = {  # by the function that runs it
     "evaluate": "spjax.cli.evaluation:evaluate",
     "plot": "spjax.cli.runs:plot",
     "render": "spjax.cli.render:render",
+    "report": "spjax.cli.reporting:report",
     "list": "spjax.cli.runs:show",
 }
 

@@ -71,10 +71,10 @@ def evaluate(args: Sequence[str]) -> None:
         )
 
     from spjax.cli.playing import (
-        play,
+        show,
     )  # and JAX, which a folder that is none need not wait for
 
-    play({**how, "episodes": each}, rows, load_own(words(how["use"])))
+    show({**how, "episodes": each}, rows, load_own(words(how["use"])))
 
 
 def _check(how: dict[str, Any]) -> None:

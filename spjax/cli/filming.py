@@ -4,9 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float
 from rich.console import Console
 
 from spjax.analysis.text import setting_text
@@ -19,14 +16,11 @@ from spjax.cli.report import say
 from spjax.cli.terminal import console
 from spjax.rendering import offscreen, page, plane, space, video
 from spjax.rendering.film import Film, end_text, task_text
-from spjax.rendering.record import episodes
+from spjax.rendering.replay import replay
 from spjax.training.config import Lane, RunConfig
-from spjax.training.experiment import Experiment, RunState
 from spjax.training.run_folder import read_config
-from spjax.training.train import restore
 
 SIZES = {"plane": (720, 720), "space": (960, 600)}  # of the mp4, pixels
-_STREAM = 2**31 - 4  # folded into the run's key
 
 
 def film(how: dict[str, Any], used: bool) -> None:
@@ -43,7 +37,15 @@ def film(how: dict[str, Any], used: bool) -> None:
         config.task.context_space.check(context, "--context")
     lane = chosen_lane(config, how["seed"], words(how["lane"]))
     keep_compiled_programs()
-    shown = _film(folder, how, lane, used)
+    shown = replay(
+        folder,
+        lane,
+        context=context,
+        num_episodes=how["episodes"],
+        draw=how["draw"],
+        speed=how["speed"] or 0.0,
+        accept_changes=used,
+    )
 
     terminal = console()
     for number, episode in enumerate(shown.episodes, 1):
@@ -164,37 +166,6 @@ def _check_camera(camera: tuple[float, ...], config: RunConfig) -> None:
         )
     if len(camera) > 2 and camera[2] <= 0:
         raise UsageError(f"--camera needs a positive distance, got {camera[2]:g}")
-
-
-def _film(folder: Path, how: dict[str, Any], lane: int, used: bool) -> Film:
-    """Returns the film of new episodes of one lane."""
-    config, program, states = restore(folder, used)
-
-    def play(
-        experiment: Experiment, state: RunState
-    ) -> tuple[Any, Float[Array, "time episode 2"], Any]:
-        key = jax.random.fold_in(jax.random.fold_in(state.key, _STREAM), how["draw"])
-        key_contexts, key_play = jax.random.split(key)
-        if how["context"]:
-            contexts = jnp.tile(jnp.asarray(how["context"]), (how["episodes"], 1))
-        else:
-            contexts = experiment.target_contexts(key_contexts, how["episodes"])
-        played = experiment.states(state, key_play, contexts)
-        return (
-            played,
-            jax.vmap(jax.vmap(experiment.task.trace))(played),
-            jnp.asarray(experiment.discount),
-        )
-
-    recorded = program.to_host(program.on_lanes(play, states))
-    own_states, paths, discount = jax.tree.map(lambda leaf: leaf[lane], recorded)
-    title = f"{config.task.name}, seed {config.lanes()[lane].seed}, iteration {program.iteration(states)}"
-    return Film(
-        config.task,
-        episodes(own_states, paths, float(discount)),
-        title,
-        how["speed"] or 0.0,
-    )
 
 
 def _name_parts(lane: Lane, context: tuple[float, ...]) -> list[str]:

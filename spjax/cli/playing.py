@@ -2,11 +2,9 @@
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from rich.console import Console
 from rich.table import Table
 
@@ -17,23 +15,16 @@ from spjax.cli.report import say
 from spjax.cli.tables import Rows, write_table
 from spjax.cli.terminal import console, print_table
 from spjax.contexts import ContextSpace
-from spjax.runs import folder as layout
 from spjax.runs.read import load_run
 from spjax.training.collect import Outcome
 from spjax.training.config import RunConfig
-from spjax.training.experiment import Experiment, RunState
-from spjax.training.lanes import Lanes
-from spjax.training.program import Program
+from spjax.training.play import grid, play, played
 from spjax.training.progress import count
 from spjax.training.run_folder import read_config
 from spjax.training.train import restore
 
-_STREAM = (
-    2**31 - 3
-)  # folded into the run's key; neither training nor its evaluations use it
 
-
-def play(how: dict[str, Any], rows: Rows, used: bool) -> None:
+def show(how: dict[str, Any], rows: Rows, used: bool) -> None:
     """Plays new episodes with the newest policies of a run, and prints what they reach.
 
     Args:
@@ -50,7 +41,14 @@ def play(how: dict[str, Any], rows: Rows, used: bool) -> None:
     chosen, where = _chosen(how, rows, space)
     keep_compiled_programs()
     config, program, state = restore(folder, used)
-    contexts, outcome = _play(program, state, chosen, how)
+    contexts, outcome = play(
+        program,
+        state,
+        chosen,
+        each,
+        seed=how["seed"],
+        deterministic=how["deterministic"],
+    )
 
     terminal = console()
     drawn = "the deterministic policy" if how["deterministic"] else "the policy"
@@ -84,64 +82,6 @@ def _chosen(
         where = f"in each of the {len(table)} contexts of a grid"
         return np.repeat(table, each, axis=0), where
     return None, "on the target"
-
-
-def grid(space: ContextSpace, values: int) -> Float[np.ndarray, "row dim"]:
-    """Returns all combinations of so many values of each context, evenly from bound to bound."""
-    lower, upper = (
-        np.asarray(bound, np.float32) for bound in (space.lower, space.upper)
-    )
-    axes = np.linspace(lower, upper, values, dtype=np.float32)  # [value, dim]
-    table = np.stack(np.meshgrid(*axes.T, indexing="ij"), axis=-1)
-    return table.reshape(-1, space.size)
-
-
-def _play(
-    program: Program,
-    states: Lanes,
-    chosen: Float[np.ndarray, "episode dim"] | None,
-    how: dict[str, Any],
-) -> tuple[Float[np.ndarray, "lane episode dim"], Outcome]:
-    """Returns contexts and outcome [lane, episode] of new episodes."""
-
-    def play(
-        experiment: Experiment, state: RunState
-    ) -> tuple[Float[Array, "episode dim"], Outcome]:
-        key = jax.random.fold_in(jax.random.fold_in(state.key, _STREAM), how["seed"])
-        key_contexts, key_play = jax.random.split(key)
-        contexts = (
-            experiment.target_contexts(key_contexts, how["episodes"])
-            if chosen is None
-            else jnp.asarray(chosen)
-        )
-        outcome, _ = experiment.play(state, key_play, contexts, how["deterministic"])
-        return contexts, outcome
-
-    contexts, outcome = program.to_host(program.on_lanes(play, states))
-    return contexts, outcome
-
-
-def played(
-    config: RunConfig, contexts: Float[np.ndarray, "lane episode dim"], outcome: Outcome
-) -> pa.Table:
-    """Returns a row for each episode: whose it is, its context, and what came out."""
-    episodes, names = contexts.shape[1], config.task.context_space.names
-    columns = {
-        **layout.lane_columns(config.lanes(), episodes),
-        "episode": np.tile(np.arange(episodes, dtype=np.int32), len(contexts)),
-        **{f"context.{name}": contexts[..., k] for k, name in enumerate(names)},
-        "discounted_return": outcome.discounted_return,
-        "success": outcome.success,
-        "length": outcome.length,
-    }
-    if outcome.episode_return is not None:
-        columns["episode_return"] = outcome.episode_return
-    return pa.table(
-        {
-            name: column.reshape(-1) if isinstance(column, np.ndarray) else column
-            for name, column in columns.items()
-        }
-    )
 
 
 def _keep(terminal: Console, how: dict[str, Any], episodes: pa.Table) -> None:

@@ -1,7 +1,8 @@
-"""Films as one HTML file: the numbers as JSON, a small player, and in space three.js from a content delivery network."""
+"""Films as one HTML file that needs nothing else: the numbers as JSON, a small player, and in space a small WebGL renderer."""
 
 import html
 import json
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -14,34 +15,35 @@ from spjax.rendering import plane
 from spjax.rendering.film import HOLD, Film, end_text, task_text
 from spjax.rendering.record import Episode
 from spjax.rendering.space import MARK, MARK_COLOR, Motion, Stage, kind_of, size_of
-from spjax.rendering.video import whole
+from spjax.runs.files import whole
 
-THREE = "https://cdn.jsdelivr.net/npm/three@0.180.0/"  # pinned: its interfaces change
-MODULES = {
-    "imports": {
-        "three": f"{THREE}build/three.module.js",
-        "three/addons/": f"{THREE}examples/jsm/",
-    }
-}
+PLANE = ("plane.js",)
+SPACE = ("matrices.js", "shapes.js", "orbit.js", "space.js")
 DIGITS = 4  # of metres and quaternions
 
 
 def write_page(path: Path, film: Film, stage: Stage | None) -> None:
     """Writes a film: in space where there is a stage, in the plane otherwise."""
+    with whole(path) as temporary:
+        temporary.write_text(page(film, stage), encoding="utf-8")
+
+
+def page(film: Film, stage: Stage | None) -> str:
+    """Returns the HTML of a film."""
+    if stage is None:
+        return page_of(plane_content(film), PLANE)
+    return page_of(space_content(film, stage), SPACE)
+
+
+def page_of(content: dict[str, Any], views: Sequence[str]) -> str:
+    """Returns the HTML that shows what `plane_content` or `space_content` says, by the scripts `PLANE` or `SPACE`."""
     files = resources.files(__package__)
-    content = plane_content(film) if stage is None else space_content(film, stage)
-    view = "plane.js" if stage is None else "space.js"
-    text = Template((files / "page.html").read_text()).substitute(
-        title=html.escape(film.title),
+    return Template((files / "page.html").read_text()).substitute(
+        title=html.escape(content["title"]),
         data=json.dumps(content, separators=(",", ":")).replace("<", "\\u003c"),
-        modules=""
-        if stage is None
-        else f'<script type="importmap">{json.dumps(MODULES)}</script>',
-        view=(files / view).read_text(),
+        view="\n".join((files / view).read_text() for view in views),
         player=(files / "player.js").read_text(),
     )
-    with whole(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 def plane_content(film: Film) -> dict[str, Any]:

@@ -54,8 +54,9 @@ async function makeView(host, film) {
     start(index) { episode = film.episodes[index]; },
     draw(moment) {
       const pixel = clear(), ended = moment >= episode.path.length - 1, now = between(moment);
-      const color = ended ? film.colors[episode.success] : "#555";
-      episode.walls.forEach((wall) => line(wall, 5 * pixel, "black"));
+      const { color: ink } = getComputedStyle(host);
+      const color = ended ? film.colors[episode.success] : ink;
+      episode.walls.forEach((wall) => line(wall, 5 * pixel, ink));
       dot(episode.path[0], 6 * pixel, "white", "black", pixel);
       if (film.goal) star(film.goal, 11 * pixel, pixel);
       line([...episode.path.slice(0, Math.floor(moment) + 1), now], 2.5 * pixel, color);

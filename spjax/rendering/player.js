@@ -56,11 +56,13 @@ async function main() {
   const view = await makeView(element("picture"), film);
   listen(view);
   showEpisode(view, 0);
-  let before = performance.now();
+  let inSight = true;
+  new IntersectionObserver(([entry]) => { inSight = entry.isIntersecting; }).observe(element("picture"));
+  let before = Infinity;  // a frame may have begun before this line
   const tick = (now) => {
-    if (state.playing) advance(view, (now - before) / 1000);
+    if (inSight && state.playing) advance(view, Math.max(0, now - before) / 1000);
     before = now;
-    view.draw(state.moment);
+    if (inSight) view.draw(state.moment);
     caption();
     requestAnimationFrame(tick);
   };

@@ -1,123 +1,190 @@
-// A MuJoCo scene with three.js. MuJoCo's z is up, its capsules and cylinders lie along z, its sizes are half-lengths.
+// A MuJoCo scene with WebGL: a sun with shadows, a sky, a floor of squares, fog, and the trail of one geom.
+
+const VERTICES = `#version 300 es
+in vec3 point;
+in vec3 normal;
+uniform mat4 eye, sun, place;
+out vec3 where, upward;
+out vec4 inShadow;
+void main() {
+  vec4 world = place * vec4(point, 1.0);
+  where = world.xyz;
+  upward = mat3(place) * normal;
+  inShadow = sun * world;
+  gl_Position = eye * world;
+}`;
+
+const PIXELS = `#version 300 es
+precision highp float;
+precision highp sampler2DShadow;
+in vec3 where, upward;
+in vec4 inShadow;
+uniform sampler2DShadow shadow;
+uniform vec4 color;
+uniform vec3 camera, toSun, sky;
+uniform float reach;
+uniform bool floor_of_squares, plain;
+out vec4 pixel;
+float lit(float slope) {
+  vec3 spot = inShadow.xyz * 0.5 + 0.5;
+  if (any(lessThan(spot, vec3(0.0))) || any(greaterThan(spot, vec3(1.0)))) return 1.0;
+  float total = 0.0, bias = mix(0.004, 0.0008, slope);
+  for (int i = -1; i <= 1; i++)
+    for (int j = -1; j <= 1; j++) total += texture(shadow, vec3(spot.xy + vec2(i, j) / 2048.0, spot.z - bias));
+  return total / 9.0;
+}
+void main() {
+  vec3 base = color.rgb, n = normalize(upward), look = normalize(camera - where);
+  if (plain) { pixel = color; return; }
+  if (floor_of_squares) {
+    vec2 cell = floor(where.xy * 2.0);
+    float near = clamp(1.0 - length(camera - where) / (8.0 * reach), 0.0, 1.0);
+    base *= 1.0 - 0.10 * near * mod(cell.x + cell.y, 2.0);
+  }
+  float slope = max(dot(n, toSun), 0.0);
+  float direct = slope * lit(slope);
+  float shine = 0.12 * direct * pow(max(dot(n, normalize(toSun + look)), 0.0), 30.0);
+  vec3 seen = base * (mix(0.42, 0.62, 0.5 + 0.5 * n.z) + 0.48 * direct) + (floor_of_squares ? 0.0 : shine);
+  float haze = smoothstep(2.0 * reach, 12.0 * reach, length(camera - where));
+  pixel = vec4(mix(seen, sky, haze), color.a);
+}`;
+
+const SKIES = { light: [0.90, 0.93, 0.95], dark: [0.13, 0.15, 0.18] };
+const FLOORS = { light: [0.93, 0.94, 0.95, 1], dark: [0.24, 0.26, 0.29, 1] };
+const TRAILS = { light: [0.3, 0.3, 0.3, 1], dark: [0.75, 0.75, 0.75, 1] };
+const SHADOW_SIZE = 2048;
+
+function compiled(gl) {
+  const program = gl.createProgram();
+  for (const [kind, text] of [[gl.VERTEX_SHADER, VERTICES], [gl.FRAGMENT_SHADER, PIXELS]]) {
+    const shader = gl.createShader(kind);
+    gl.shaderSource(shader, text);
+    gl.compileShader(shader);
+    if (!gl.getShaderParameter(shader, gl.COMPILE_STATUS)) throw new Error(gl.getShaderInfoLog(shader));
+    gl.attachShader(program, shader);
+  }
+  gl.linkProgram(program);
+  gl.useProgram(program);
+  return { program, at: new Proxy({}, { get: (_, name) => gl.getUniformLocation(program, name) }) };
+}
+
+// Where the sun sees something first.
+function shadowMap(gl, size) {
+  const texture = gl.createTexture(), frame = gl.createFramebuffer();
+  gl.bindTexture(gl.TEXTURE_2D, texture);
+  gl.texStorage2D(gl.TEXTURE_2D, 1, gl.DEPTH_COMPONENT24, size, size);
+  gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_COMPARE_MODE, gl.COMPARE_REF_TO_TEXTURE);
+  gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.LINEAR);
+  gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.LINEAR);
+  gl.bindFramebuffer(gl.FRAMEBUFFER, frame);
+  gl.framebufferTexture2D(gl.FRAMEBUFFER, gl.DEPTH_ATTACHMENT, gl.TEXTURE_2D, texture, 0);
+  return { texture, frame };
+}
 
 async function makeView(host, film) {
-  let THREE, OrbitControls;
-  try {
-    THREE = await import("three");
-    ({ OrbitControls } = await import("three/addons/controls/OrbitControls.js"));
-  } catch {
-    throw new Error("three.js, which draws this page, could not be loaded: it needs the internet.");
-  }
-  const ENDLESS = 200;  // m, for planes of size 0
-  const SKY = "#e6edf3";
-  const shapes = {
-    plane: ([x, y]) => new THREE.PlaneGeometry(2 * x || ENDLESS, 2 * y || ENDLESS),
-    sphere: ([r]) => new THREE.SphereGeometry(r, 32, 16),
-    capsule: ([r, h]) => new THREE.CapsuleGeometry(r, 2 * h, 8, 32).rotateX(Math.PI / 2),
-    cylinder: ([r, h]) => new THREE.CylinderGeometry(r, r, 2 * h, 40).rotateX(Math.PI / 2),
-    box: ([x, y, z]) => new THREE.BoxGeometry(2 * x, 2 * y, 2 * z),
-    ellipsoid: ([x, y, z]) => new THREE.SphereGeometry(1, 32, 16).scale(x, y, z),
-  };
-  const scene = new THREE.Scene();
-  scene.background = new THREE.Color(SKY);
-  const renderer = new THREE.WebGLRenderer({ antialias: true });
-  renderer.setPixelRatio(window.devicePixelRatio);
-  renderer.shadowMap.enabled = true;
-  renderer.shadowMap.type = THREE.PCFSoftShadowMap;
-  host.append(renderer.domElement);
-  const camera = new THREE.PerspectiveCamera(film.camera.fovy, 1, 0.02, 300);
-  camera.up.set(0, 0, 1);
-  camera.position.set(...film.camera.from);
-  const lookat = new THREE.Vector3(...film.camera.lookat);
-  const controls = new OrbitControls(camera, renderer.domElement);
-  controls.target.copy(lookat);
-  const reach = camera.position.distanceTo(lookat);
-  scene.fog = new THREE.Fog(SKY, 2 * reach, 12 * reach);
-  light();
-  const solids = new THREE.Group();
-  scene.add(solids);
-  let episode = null, trail = null;
+  const canvas = document.createElement("canvas"), gl = canvas.getContext("webgl2", { antialias: true });
+  if (!gl) throw new Error("This browser has no WebGL 2, which a scene in space is drawn with.");
+  host.append(canvas);
+  const { program, at } = compiled(gl), shadow = shadowMap(gl, SHADOW_SIZE);
+  const noShadow = shadowMap(gl, 1);  // to have bound while the other one is drawn
+  const places = ["point", "normal"].map((name) => gl.getAttribLocation(program, name));
+  const orbit = orbiting(canvas, film.camera.from, film.camera.lookat);
+  const reach = Math.hypot(...minus(film.camera.from, film.camera.lookat));
+  const toSun = unit([0.3, -0.4, 1]);
+  const sunAt = plus(film.camera.lookat, times(toSun, 2 * reach));
+  const sun = product(parallel(reach, 0.01, 4 * reach), viewFrom(sunAt, film.camera.lookat));
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  let episode = null, solids = [], trail = null;
 
-  function light() {
-    scene.add(new THREE.HemisphereLight("white", "#b0b6bc", 1.8));
-    const sun = new THREE.DirectionalLight("white", 1.8);
-    sun.position.copy(lookat).add(new THREE.Vector3(0.3 * reach, -0.4 * reach, reach));
-    sun.target.position.copy(lookat);
-    sun.castShadow = true;
-    sun.shadow.mapSize.set(2048, 2048);
-    Object.assign(sun.shadow.camera, { left: -reach, right: reach, top: reach, bottom: -reach, near: 0.01, far: 4 * reach });
-    scene.add(sun, sun.target);
-  }
-
-  // A floor of squares of half a metre.
-  function squares([x, y]) {
-    const canvas = document.createElement("canvas"), pen = canvas.getContext("2d");
-    canvas.width = canvas.height = 2;
-    ["#f3f5f7", "#e0e4e8", "#e0e4e8", "#f3f5f7"].forEach((color, i) => {
-      pen.fillStyle = color;
-      pen.fillRect(i % 2, i >> 1, 1, 1);
+  // Rows of numbers, `width` each, of which the first three are the place and the next, if any, the normal.
+  function loaded(rows, width) {
+    const array = gl.createVertexArray(), buffer = gl.createBuffer();
+    gl.bindVertexArray(array);
+    gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
+    gl.bufferData(gl.ARRAY_BUFFER, new Float32Array(rows.flat()), gl.STATIC_DRAW);
+    places.slice(0, width / 3).forEach((place, i) => {
+      gl.enableVertexAttribArray(place);
+      gl.vertexAttribPointer(place, 3, gl.FLOAT, false, 4 * width, 12 * i);
     });
-    const texture = new THREE.CanvasTexture(canvas);
-    texture.colorSpace = THREE.SRGBColorSpace;
-    texture.magFilter = THREE.NearestFilter;
-    texture.anisotropy = 8;
-    texture.wrapS = texture.wrapT = THREE.RepeatWrapping;
-    texture.repeat.set(2 * x || ENDLESS, 2 * y || ENDLESS);
-    return texture;
+    return { array, buffer, count: rows.length };
   }
 
-  function solid({ name, kind, color }, size) {
-    const [r, g, b, a] = color, isPlane = kind === "plane";
-    const material = new THREE.MeshStandardMaterial({
-      color: isPlane ? "white" : new THREE.Color().setRGB(r, g, b, THREE.SRGBColorSpace),
-      map: isPlane ? squares(size) : null,
-      roughness: 0.6,
-      transparent: a < 1,
-      opacity: a,
-    });
-    const mesh = new THREE.Mesh(shapes[kind](size), material);
-    Object.assign(mesh, { name, castShadow: !isPlane && a === 1, receiveShadow: true });
-    return mesh;
+  function freed({ array, buffer }) {
+    gl.deleteVertexArray(array);
+    gl.deleteBuffer(buffer);
   }
 
-  // Puts a mesh where its geom is; poses are [x, y, z, qw, qx, qy, qz].
-  function place(mesh, poses, moment) {
-    const i = Math.min(Math.floor(moment), poses.length - 1), one = poses[i], two = poses[Math.min(i + 1, poses.length - 1)];
-    const part = Math.min(moment - i, 1), turn = (p) => new THREE.Quaternion(p[4], p[5], p[6], p[3]);
-    mesh.position.set(...one.slice(0, 3)).lerp(new THREE.Vector3(...two.slice(0, 3)), part);
-    mesh.quaternion.copy(turn(one)).slerp(turn(two), part);
+  function pose(poses, moment) {
+    const i = Math.min(Math.floor(moment), poses.length - 1), j = Math.min(i + 1, poses.length - 1);
+    return i === j ? poses[i] : between(poses[i], poses[j], Math.min(moment - i, 1));
   }
 
-  function resize() {
-    const { clientWidth: width, clientHeight: height } = host;
-    renderer.setSize(width, height, false);
-    camera.aspect = width / Math.max(height, 1);
-    camera.updateProjectionMatrix();
+  function drawSolids(chosen, moment, theme) {
+    for (const { mesh, kind, color, index } of chosen) {
+      gl.uniformMatrix4fv(at.place, false, placement(pose(episode.poses[index], moment)));
+      gl.uniform4fv(at.color, kind === "plane" ? FLOORS[theme] : color);
+      gl.uniform1i(at.floor_of_squares, kind === "plane");
+      gl.bindVertexArray(mesh.array);
+      gl.drawArrays(gl.TRIANGLES, 0, mesh.count);
+    }
   }
-  new ResizeObserver(resize).observe(host);
-  resize();
+
+  function drawShadows(moment) {
+    gl.bindFramebuffer(gl.FRAMEBUFFER, shadow.frame);
+    gl.bindTexture(gl.TEXTURE_2D, noShadow.texture);
+    gl.viewport(0, 0, SHADOW_SIZE, SHADOW_SIZE);
+    gl.clear(gl.DEPTH_BUFFER_BIT);
+    gl.uniformMatrix4fv(at.eye, false, sun);
+    gl.uniform1i(at.plain, true);
+    drawSolids(solids.filter(({ kind, color }) => kind !== "plane" && color[3] === 1), moment, "light");
+    gl.bindFramebuffer(gl.FRAMEBUFFER, null);
+    gl.bindTexture(gl.TEXTURE_2D, shadow.texture);
+    gl.uniform1i(at.plain, false);
+  }
+
+  function drawTrail(moment, theme) {
+    gl.uniform1i(at.plain, true);
+    gl.uniform4fv(at.color, TRAILS[theme]);
+    gl.uniformMatrix4fv(at.place, false, placement([0, 0, 0, 1, 0, 0, 0]));
+    gl.bindVertexArray(trail.array);
+    gl.drawArrays(gl.LINE_STRIP, 0, Math.min(trail.count, Math.floor(moment) + 1));
+    gl.uniform1i(at.plain, false);
+  }
+
+  gl.enable(gl.DEPTH_TEST);
+  gl.blendFunc(gl.SRC_ALPHA, gl.ONE_MINUS_SRC_ALPHA);
+  gl.uniformMatrix4fv(at.sun, false, sun);
+  gl.uniform3fv(at.toSun, toSun);
+  gl.uniform1f(at.reach, reach);
 
   return {
     start(index) {
+      [...solids.map(({ mesh }) => mesh), ...(trail ? [trail] : [])].forEach(freed);
       episode = film.episodes[index];
-      solids.clear();
-      episode.sizes.forEach((size, i) => {
-        const mesh = solid(film.geoms[i], size);
-        mesh.visible = size.some(Boolean) || film.geoms[i].kind === "plane";
-        solids.add(mesh);
-      });
-      trail = null;
-      if (film.trail !== null) {
-        const points = episode.poses[film.trail].map((pose) => new THREE.Vector3(...pose.slice(0, 3)));
-        trail = new THREE.Line(new THREE.BufferGeometry().setFromPoints(points), new THREE.LineBasicMaterial({ color: "#4d4d4d" }));
-        solids.add(trail);
-      }
+      solids = film.geoms
+        .map((geom, i) => ({ ...geom, index: i, size: episode.sizes[i] }))
+        .filter(({ kind, size }) => kind === "plane" || size.some(Boolean))
+        .map((geom) => ({ ...geom, mesh: loaded(SHAPES[geom.kind](geom.size), 6) }));
+      trail = film.trail === null ? null : loaded(episode.poses[film.trail].map((row) => row.slice(0, 3)), 3);
     },
     draw(moment) {
-      episode.poses.forEach((poses, i) => place(solids.children[i], poses, moment));
-      if (trail) trail.geometry.setDrawRange(0, Math.floor(moment) + 1);
-      controls.update();
-      renderer.render(scene, camera);
+      const ratio = window.devicePixelRatio || 1, theme = dark.matches ? "dark" : "light";
+      const [width, height] = [Math.round(host.clientWidth * ratio), Math.round(host.clientHeight * ratio)];
+      if (!width || !height) return;
+      if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+      drawShadows(moment);
+      gl.viewport(0, 0, width, height);
+      gl.clearColor(...SKIES[theme], 1);
+      gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
+      gl.uniform3fv(at.sky, SKIES[theme]);
+      gl.uniform3fv(at.camera, orbit.eye());
+      const lens = perspective(film.camera.fovy, width / height, 0.02 * reach, 100 * reach);
+      gl.uniformMatrix4fv(at.eye, false, product(lens, viewFrom(orbit.eye(), orbit.at())));
+      drawSolids(solids.filter(({ color }) => color[3] === 1), moment, theme);
+      if (trail) drawTrail(moment, theme);
+      gl.enable(gl.BLEND);
+      drawSolids(solids.filter(({ color }) => color[3] < 1), moment, theme);
+      gl.disable(gl.BLEND);
     },
   };
 }

@@ -67,6 +67,12 @@ class ContextUpdate:
     effective_sample_size: Float[
         Array, ""
     ]  # of the importance weights, between 1 and the number of contexts
+    kl_price: Float[Array, ""] | None = (
+        None  # multiplier of KL <= max_kl: what the objective gains by more max_kl, a nat
+    )
+    bound_price: Float[Array, ""] | None = (
+        None  # multiplier of V_LB: nats from the target by more V_LB, a reward unit
+    )
 
 
 def update_context(
@@ -218,6 +224,13 @@ def _run(
     result = jnp.where(
         some, jnp.where(usable, solution.result, Result.NOT_FINITE), Result.NO_DATA
     )
+    moves = (
+        usable
+        & (mode != Mode.FROZEN)
+        & (finite.max_kl > 0)
+        & (solution.result == Result.CONVERGED)
+    )
+    kl_price, bound_price = shadow_prices(problem, solution.multipliers)
     record = ContextUpdate(
         result=result.astype(jnp.int32),
         mode=mode,
@@ -225,12 +238,10 @@ def _run(
         kl=kl.astype(dtype),
         iterations=solution.iterations,
         effective_sample_size=effective_sample_size(problem, finite, new).astype(dtype),
-    )
-    moves = (
-        usable
-        & (mode != Mode.FROZEN)
-        & (finite.max_kl > 0)
-        & (solution.result == Result.CONVERGED)
+        kl_price=jnp.where(moves, kl_price, 0.0).astype(dtype),
+        bound_price=jnp.where(moves, bound_price, 0.0).astype(dtype)
+        if static.bounded
+        else None,
     )
     return (new, record), (solution.z, solution.multipliers, moves)
 
@@ -292,6 +303,23 @@ def effective_sample_size(
     some = inputs.mask.any()
     ratios = jnp.where(some, jnp.exp(logs - jnp.where(some, logs.max(), 0.0)), 0.0)
     return ratios.sum() ** 2 / jnp.where(some, (ratios**2).sum(), 1.0)
+
+
+def shadow_prices(
+    problem: LocalProblem, multipliers: Float[Array, " m"]
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Returns the multipliers of KL <= max_kl and of the performance bound, in the units of the update.
+
+    The problem is divided by the slope of its objective; before that, the weight of the performance was 1, or, where the aim is
+    the target alone, the weight of the target.
+    """
+    weight = jnp.where(
+        problem.performance_weight > 0,
+        problem.performance_weight,
+        problem.target_weight,
+    )
+    prices = multipliers[:2] / jnp.where(weight > 0, weight, 1.0)
+    return prices[0] / problem.max_kl, prices[1] / problem.slack_scale
 
 
 def _like(working: Family, new: Family) -> Family:

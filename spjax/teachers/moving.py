@@ -116,6 +116,8 @@ class Moving(Teacher):
             solver_result=record.result,
             solver_iterations=record.iterations,
             effective_sample_size=record.effective_sample_size,
+            kl_price=record.kl_price,
+            bound_price=record.bound_price,
             mode=record.mode,
             dropped_episodes=jnp.maximum(
                 self._unused(buffer, episodes) - self.buffer_size, 0
@@ -211,6 +213,10 @@ class MovingMetrics:
     solver_result: Int[Array, ""]  # `Result`
     solver_iterations: Int[Array, ""]
     effective_sample_size: Float[Array, ""]  # episodes
+    kl_price: (
+        Float[Array, ""] | None
+    )  # what the update gains by more max_kl, a nat; None where none is known
+    bound_price: Float[Array, ""] | None  # nats from the target by more V_LB, a unit
     mode: Int[Array, ""]  # `Mode`
     dropped_episodes: Int[Array, ""]  # new ones that found no room in the buffer
     context_mean: Float[Array, " dim"]

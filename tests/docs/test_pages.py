@@ -113,6 +113,7 @@ def test_other_commands_are_known():
                 "evaluate",
                 "plot",
                 "render",
+                "report",
                 "list",
             ), (name, command)
         if "-m" in words and words[words.index("-m") - 1] == "python":

@@ -67,7 +67,7 @@ def solve(rule, direction, problem, alpha=0.1, slack=0.05, max_kl=0.05):
 @pytest.mark.parametrize("alpha", [0.0, 0.02, 1.0])
 def test_the_new_old_solution_is_the_tilted_product_of_old_target_and_values(alpha):
     problem = make(3, size=40)
-    probs, gains, _ = solve("proportion", "new-old", problem, alpha)
+    probs, gains, update = solve("proportion", "new-old", problem, alpha)
     old, target = problem[:2]
 
     def tilted(multiplier):
@@ -82,6 +82,8 @@ def test_the_new_old_solution_is_the_tilted_product_of_old_target_and_values(alp
         )
     )
     np.testing.assert_allclose(probs, tilted(multiplier), atol=1e-6)
+    assert float(update.kl_price) == pytest.approx(multiplier, rel=1e-4)
+    assert update.bound_price is None
 
 
 def test_without_values_that_differ_the_bound_rule_moves_along_the_geodesic_to_the_target():
@@ -117,6 +119,8 @@ def test_where_only_the_bound_holds_the_target_back_the_solution_is_its_tilt_by_
     price = brentq(lambda price: tilted(price) @ values - bound, 0, 9, xtol=1e-14)
     np.testing.assert_allclose(gains, values, rtol=1e-12)
     np.testing.assert_allclose(probs, tilted(price), atol=1e-5)  # less a margin
+    assert float(update.bound_price) == pytest.approx(price, rel=1e-3)
+    assert float(update.kl_price) == pytest.approx(0.0, abs=1e-6)
     assert update.mode == Mode.TARGET
 
 

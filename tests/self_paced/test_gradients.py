@@ -25,7 +25,7 @@ def compiled(rule, direction, config=DEFAULT_CONFIG):
             "proportion": {"alpha": setting},
             "bound": {"performance_bound": setting, "reached": False},
         }
-        new, _ = update_context(
+        new, record = update_context(
             inputs["old"],
             inputs["target"],
             inputs["contexts"],
@@ -36,12 +36,14 @@ def compiled(rule, direction, config=DEFAULT_CONFIG):
             config=config,
             **rules[rule],
         )
-        return (
+        value = (
             new.mean @ jnp.array([1.0, 2.0])
             + (new.chol * jnp.array([[1.0, 0.0], [3.0, 2.0]])).sum()
         )
+        return value, (new, record)
 
-    return jax.jit(loss), jax.jit(jax.grad(loss))
+    update, gradient = jax.jit(loss), jax.jit(jax.grad(loss, has_aux=True))
+    return update, lambda inputs: gradient(inputs)[0]
 
 
 def make_inputs(rule, active):
@@ -73,7 +75,8 @@ def directional(rule, direction, inputs, name, seed=0):
     )
     step = 1e-5 * max(1e-3, float(np.abs(flat).max()))
     ends = [
-        loss(inputs | {name: unflatten(flat + sign * step * along)}) for sign in (1, -1)
+        loss(inputs | {name: unflatten(flat + sign * step * along)})[0]
+        for sign in (1, -1)
     ]
     computed = ravel_pytree(gradient(inputs)[name])[0] @ along
     return float(computed), float((ends[0] - ends[1]) / (2 * step))
@@ -93,6 +96,43 @@ def test_derivatives_at_an_active_trust_region_equal_central_differences(
         )
     assert difference != 0
     np.testing.assert_allclose(computed, difference, rtol=1e-4)
+
+
+def attained(rule, inputs, new):
+    """Returns the objective of an update: what is gained, or how near the target is."""
+    ratios = jnp.exp(
+        jax.vmap(lambda c: new.log_prob(c) - inputs["old"].log_prob(c))(
+            inputs["contexts"]
+        )
+    )
+    distance = kl_divergence(new, inputs["target"])
+    if rule == "bound":
+        return -float(distance)
+    return float((ratios * inputs["values"]).mean() - inputs["setting"] * distance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rule", "direction"), [("proportion", "old-new"), ("bound", "new-old")]
+)
+def test_shadow_prices_are_what_the_objective_gains(rule, direction):
+    update = compiled(rule, direction)[0]
+    with jax.enable_x64(True):
+        inputs = make_inputs(rule, active=True)
+        _, (_, record) = update(inputs)
+
+        def slope(name, step):
+            ends = [
+                attained(rule, moved, update(moved)[1][0])
+                for moved in (inputs | {name: inputs[name] + s} for s in (step, -step))
+            ]
+            return (ends[0] - ends[1]) / (2 * step)
+
+        assert float(record.kl_price) == pytest.approx(slope("max_kl", 1e-5), rel=1e-3)
+        if rule == "bound":
+            assert float(record.bound_price) == pytest.approx(
+                -slope("setting", 1e-5), rel=1e-3, abs=1e-6
+            )
 
 
 @pytest.mark.parametrize("name", ["values", "setting", "target"])

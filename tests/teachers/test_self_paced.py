@@ -198,6 +198,8 @@ def test_a_step_never_exceeds_epsilon_in_the_published_direction(update, key):
         assert used <= 0.05 * (1 + 1e-4)
         assert float(metric.step_kl) == pytest.approx(used, rel=1e-3)
         assert used > 0.04  # far from the target the whole step is used
+        assert float(metric.kl_price) > 0
+        assert metric.bound_price is None
 
 
 def test_sampled_contexts_stay_inside_the_bounds(key):

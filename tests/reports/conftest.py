@@ -1,0 +1,1 @@
+from tests.made_run import make_run  # noqa: F401
