@@ -11,14 +11,13 @@ from spjax import catalogue
 from spjax.envs.adapters.gymnasium import TaskEnv
 from spjax.outside.gymnasium import TaughtEnv
 from spjax.outside.stable_baselines3 import TeacherCallback
-from spjax.self_paced.schedules import Proportion
+from spjax.self_paced.schedules import Bound
 from spjax.teachers import SelfPaced
 
 catalogue.use("docs/tutorials/own_task.py")
 task = catalogue.make("task", "pendulum")
-curriculum = SelfPaced(
-    schedule=Proportion(zeta=1.0, offset=5), value_source="return", max_kl=0.1
-)
+schedule = Bound(performance_bound=30.0)  # half of what standing all the time gives
+curriculum = SelfPaced(schedule=schedule, value_source="return", max_kl=0.1)
 teacher = spjax.NumpyTeacher.for_task(curriculum, task)
 
 env = make_vec_env(lambda: TaughtEnv(TaskEnv(task), teacher, discount=0.99), n_envs=8)
