@@ -163,7 +163,7 @@ def _check_camera(camera: tuple[float, ...], config: RunConfig) -> None:
 
 def _film(folder: Path, how: dict[str, Any], lane: int, used: bool) -> Film:
     """Returns the film of new episodes of one lane."""
-    config, program, states = restore(folder, used)
+    config, program, states = restore(folder, used, [lane])
 
     def play(
         experiment: Experiment, state: RunState
@@ -182,7 +182,7 @@ def _film(folder: Path, how: dict[str, Any], lane: int, used: bool) -> Film:
         )
 
     recorded = program.to_host(program.on_lanes(play, states))
-    own_states, paths, discount = jax.tree.map(lambda leaf: leaf[lane], recorded)
+    own_states, paths, discount = jax.tree.map(lambda leaf: leaf[0], recorded)
     title = f"{config.task.name}, seed {config.lanes()[lane].seed}, iteration {program.iteration(states)}"
     return Film(
         config.task,

@@ -17,6 +17,7 @@ from spjax.presets.table import table_of
 from spjax.settings import Part, Value, setting
 from spjax.training import train as training
 from spjax.training.config import PARTS, RunConfig
+from spjax.training.halving import Halving
 
 MAX_SEEDS = 100_000
 _SHOWN = "point-mass-3d"  # whose settings `spjax train --help` shows
@@ -55,6 +56,11 @@ class TrainFlags(Part):
         0, help="iterations between evaluations, each of which is also a checkpoint"
     )
     evaluation_episodes: int = setting(0, help="of each seed in one evaluation")
+    lanes_at_once: int | None = setting(
+        None,
+        least=1,
+        help="runs worked on together before they are saved (default: what fits into memory)",
+    )
     use: tuple[tuple[str, ...], ...] = setting(
         (), help="files or modules with parts of your own"
     )
@@ -74,6 +80,13 @@ class SweepFlags(TrainFlags):
         (),
         help="PART.SETTING=VALUE,VALUE for task, agent or teacher; several numbers: 0.2:0.1",
     )
+    halve: float | None = setting(
+        None,
+        help="share of the settings that goes on at each rung; the others stop (default: all go on)",
+    )
+    every: int | None = setting(
+        None, help="iterations between rungs, with --halve (default: 50)"
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +99,11 @@ class ResumeFlags(Part):
     iterations: int | None = setting(
         None,
         help="in all, to make the run longer or shorter (default: as many as it was started with)",
+    )
+    lanes_at_once: int | None = setting(
+        None,
+        least=1,
+        help="runs worked on together before they are saved (default: what fits into memory)",
     )
     use: tuple[tuple[str, ...], ...] = setting(
         (), help="accept the run's own files as they are now"
@@ -111,6 +129,7 @@ def resume(args: Sequence[str]) -> None:
         "plots",
         "use",
         "iterations",
+        "lanes_at_once",
     }
     for token in args:
         name = token.partition("=")[0].removeprefix("--").replace("-", "_")
@@ -133,6 +152,7 @@ def resume(args: Sequence[str]) -> None:
             progress=not values["quiet"],
             accept_changes=used,
             iterations=values["iterations"],
+            lanes_at_once=values["lanes_at_once"],
         ),
     )
 
@@ -157,7 +177,11 @@ def _start(command: str, flags: type[TrainFlags], args: Sequence[str]) -> None:
             folder,
             how["plots"],
             lambda: training.train(
-                config, folder, progress=not how["quiet"], command=line
+                config,
+                folder,
+                progress=not how["quiet"],
+                command=line,
+                lanes_at_once=how["lanes_at_once"],
             ),
         )
     finally:
@@ -207,7 +231,11 @@ def _configure(
         hold_position=how["hold_position"],
     )
     if command == "sweep":
-        config = dataclasses.replace(config, over=_over(words(how["over"]), config))
+        config = dataclasses.replace(
+            config,
+            over=_over(words(how["over"]), config),
+            halving=_halving(how["halve"], how["every"]),
+        )
     return config, how
 
 
@@ -334,6 +362,14 @@ def _over(texts: Sequence[str], config: RunConfig) -> dict[str, tuple[Value, ...
             _value(name, hints.get(name), value) for value in values.split(",")
         )
     return over
+
+
+def _halving(share: float | None, every: int | None) -> Halving | None:
+    if share is None:
+        if every is not None:
+            raise UsageError(f"--every is for --halve, got --every {every} alone")
+        return None
+    return Halving(share) if every is None else Halving(share, every)
 
 
 def _value(name: str, hint: Any, text: str) -> Any:

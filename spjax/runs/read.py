@@ -144,6 +144,14 @@ def read_record(folder: Path) -> RunRecord:
     return _read_json(folder / layout.CONFIG, RunRecord.from_json)
 
 
+def read_returns(part: Path) -> dict[int, float]:
+    """Returns of each lane in a part of the evaluation its discounted return."""
+    table = pq.ParquetFile(part).read(columns=["lane", "discounted_return"])
+    returns = _floats(table, "discounted_return")
+    lanes: list[int] = table["lane"].to_pylist()
+    return dict(zip(lanes, returns.tolist(), strict=True))
+
+
 def read_summary(folder: Path) -> Summary | None:
     """Returns what summary.json says, None while the run goes on.
 
