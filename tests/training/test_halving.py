@@ -162,9 +162,9 @@ def test_policies_of_stopped_lanes_stay_where_they_stopped(halved):
 @pytest.mark.slow
 def test_a_kill_changes_nothing_of_who_stops(halved, tmp_path, monkeypatch):
     folder = tmp_path / "run"
-    killed_while_saving(monkeypatch, 3)  # the second block on the way to iteration 4
+    killed_while_saving(monkeypatch, 8)  # the second block on the way to iteration 4
     with pytest.raises(Killed):
-        spjax.train(SWEEP, folder, progress=False, lanes_at_once=6)
+        spjax.train(SWEEP, folder, progress=False, lanes_at_once=2)
     monkeypatch.undo()
     spjax.resume(folder, progress=False, lanes_at_once=1)
     assert read_cuts(folder) == read_cuts(halved)
