@@ -1,8 +1,9 @@
 """How much memory a sweep takes, known before anything compiles, and how many lanes are worked on at once.
 
 The estimate counts the lanes' states, what they write in a chunk, and what a lane needs while it computes: the most that is alive
-at one time in the traced program, which holds the rollout. The program's own constant comes on top: what the process holds when
-the estimate is made, and what compiling adds to that.
+at one time in the traced program, which holds the rollout. On CPU three things come on top: what the process holds already, the
+most that compiling takes, by the equations of the traced program, and what stays of it, which the lanes are added to. A
+program that was compiled before is read from the cache and takes less than a small sweep's estimate, which compiling makes up.
 """
 
 import dataclasses
@@ -25,8 +26,12 @@ MOST_AT_ONCE = 256  # lanes of a block on CPU: enough for every core, and soon t
 MOST_ON_DEVICE = (
     1024  # lanes of a block on one accelerator, which more do not fill better
 )
-COMPILING = 300 * 2**20  # bytes that a compiler leaves behind
-PER_ARRAY = 1200  # bytes around the numbers of an array on CPU
+COMPILING, PER_EQUATION = 395_000_000, 77_000  # bytes at its peak, for CPU
+REMAINS = 440_000_000  # bytes of compiled programs and of libraries that a run loads
+MADE, PLACED = (
+    2_000,
+    4_200,
+)  # bytes around an array that a program made or that the host placed, on CPU
 MARGIN = 1.4  # what the compiler needs of what is alive in the traced program
 
 
@@ -34,27 +39,37 @@ MARGIN = 1.4  # what the compiler needs of what is alive in the traced program
 class Footprint:
     """Of one lane, in bytes."""
 
-    state: int  # between iterations
-    results: int  # of a chunk
+    state: int  # numbers that are kept between iterations
+    results: int  # numbers of a chunk
     working: int  # while it computes, beside both
+    arrays: tuple[int, int, int] = (0, 0, 0)  # of state, results, settings
+    equations: int = 0  # of the traced program
 
     @classmethod
     def of(cls, program: Program, length: int) -> "Footprint":
         """Returns that of a program of one lane, for chunks of `length` iterations."""
         traced = program.trace(length)
         state, *results = traced.out_info
-        around = PER_ARRAY if isinstance(program.layout, Calls) else 0
+        trees = state, results, program.experiments
         return cls(
-            _bytes(state) + around * len(jax.tree.leaves(state)),
-            _bytes(results) + around * len(jax.tree.leaves(results)),
+            _bytes(state),
+            _bytes(results),
             int(MARGIN * alive(traced.jaxpr.jaxpr)),
+            tuple(len(jax.tree.leaves(tree)) for tree in trees),  # type: ignore[arg-type]
+            equations(traced.jaxpr.jaxpr),
         )
 
     def on_cpu(self, num_kept: int, at_once: int) -> int:
-        """Returns what a sweep adds to the process: so many lanes kept in memory, so many of them in a block."""
-        saved = at_once * (self.state + self.results)  # as arrays on the host
-        kept = max(num_kept, at_once) * self.state + at_once * self.results
-        return kept + saved + min(num_cores(), at_once) * self.working
+        """Returns what lanes add to the process: so many kept in memory, so many of them in a block."""
+        of_state, of_results, of_settings = self.arrays
+        kept = self.state + MADE * of_state
+        of_block = self.results + MADE * of_results + PLACED * of_settings
+        saved = self.state + self.results  # as arrays on the host
+        return (
+            max(num_kept, at_once) * kept
+            + at_once * (of_block + saved)
+            + min(num_cores(), at_once) * self.working
+        )
 
     def on_device(self, at_once: int) -> int:
         """Returns what a block takes of the memory of an accelerator."""
@@ -98,30 +113,35 @@ def plan(program: Program, length: int, num_lanes: int, at_once: int | None) -> 
         num_lanes: how many there are.
         at_once: what the user wants; None for what fits.
     """
-    footprint = Footprint.of(program, length)
-    free = free_memory()
-    if not isinstance(program.layout, Calls):
-        return _on_device(footprint, num_lanes, at_once, free)
-    held = held_memory() + COMPILING
-    room = int(SHARE * free) - COMPILING
-    fits = max(1, (room // (footprint.on_cpu(1, 1)))) if room > 0 else 1
-    most = at_once or min(MOST_AT_ONCE, fits)
-    block = min(num_lanes, most)
-    resident = block == num_lanes or footprint.on_cpu(num_lanes, block) <= room
-    memory = held + footprint.on_cpu(num_lanes if resident else 0, block)
-    return Plan(block, resident, memory, _why(num_lanes, block, at_once, fits, memory))
+    footprint, free = Footprint.of(program, length), free_memory()
+    if isinstance(program.layout, Calls):
+        return plan_on_cpu(footprint, free, num_lanes, at_once)
+    return plan_on_devices(footprint, free, num_lanes, at_once, jax.device_count())
 
 
-def _on_device(
-    footprint: Footprint, num_lanes: int, at_once: int | None, free: int
+def plan_on_cpu(
+    footprint: Footprint, free: int, num_lanes: int, at_once: int | None
 ) -> Plan:
-    devices = jax.device_count()
+    """Returns the plan for a machine with so many free bytes."""
+    room = int(SHARE * free) - REMAINS
+    fits = max(1, room // footprint.on_cpu(1, 1))
+    block = min(num_lanes, at_once or min(MOST_AT_ONCE, fits))
+    resident = block == num_lanes or footprint.on_cpu(num_lanes, block) <= room
+    lanes = footprint.on_cpu(num_lanes if resident else 0, block)
+    peak = max(COMPILING + PER_EQUATION * footprint.equations, REMAINS + lanes)
+    why = _why(num_lanes, block, at_once, fits, lanes)
+    return Plan(block, resident, held_memory() + peak, why)
+
+
+def plan_on_devices(
+    footprint: Footprint, free: int, num_lanes: int, at_once: int | None, devices: int
+) -> Plan:
+    """Returns the plan for accelerators with so many free bytes each."""
     fits = max(1, devices * int(SHARE * free / footprint.on_device(1)))
     block = min(num_lanes, at_once or min(MOST_ON_DEVICE * devices, fits))
     memory = footprint.on_device(-(-block // devices))
-    return Plan(
-        block, block == num_lanes, memory, _why(num_lanes, block, at_once, fits, memory)
-    )
+    why = _why(num_lanes, block, at_once, fits, memory)
+    return Plan(block, block == num_lanes, memory, why)
 
 
 def _why(
@@ -131,9 +151,9 @@ def _why(
         return None
     blocks = -(-num_lanes // block)
     reason = (
-        "as you asked"
+        ("as you asked" if at_once <= fits else "which may not fit into memory")
         if at_once
-        else f"since more do not fit into memory, {amount(memory)} of which they take"
+        else f"since more do not fit into memory; a block takes {amount(memory)} of it"
         if block == fits
         else "so that results are saved and shown as they come"
     )
@@ -162,12 +182,15 @@ def alive(program: Jaxpr) -> int:
             if last.get(value, -1) > number:
                 held[value] = size
                 now += size
-        for value in set(last).intersection(
-            one for one in equation.invars if not isinstance(one, Literal)
-        ):
-            if last[value] == number:
-                now -= held.pop(value, 0)
+        for used in equation.invars:
+            if not isinstance(used, Literal) and last[used] == number:
+                now -= held.pop(used, 0)
     return most
+
+
+def equations(program: Jaxpr) -> int:
+    """Returns how many a traced program has, those of loops and branches once."""
+    return sum(1 + sum(map(equations, _inner(one))) for one in program.eqns)
 
 
 def amount(size: int) -> str:
