@@ -195,7 +195,7 @@ def _train(folder: Path, plots: bool, run: Callable[[], Path]) -> None:
         try:
             run()
         except training.Interrupted as stopped:
-            raise Stopped(stopped) from stopped
+            raise Stopped(stopped, stopped.number) from stopped
         report(folder, plots)
 
 

@@ -1,5 +1,6 @@
 """The host loop of one run: a chunk of all lanes, what came out of it, whom to tell, and when to stop."""
 
+import signal
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +31,17 @@ from spjax.training.writer import Writer
 
 
 class Interrupted(Exception):
-    """Ctrl-C was pressed; the run is saved and can be resumed, or it has just finished."""
+    """Ctrl-C was pressed, or the process was asked to end; the run is saved and can be resumed, or it has just finished."""
+
+    def __init__(self, where: str, number: int = signal.SIGINT) -> None:
+        super().__init__(where)
+        self.number = number  # of the signal
+
+
+class StopRequest(threading.Event):
+    """Set by the signal that asks for the end."""
+
+    number: int = signal.SIGINT
 
 
 class Training:
@@ -85,7 +96,7 @@ class Training:
         self._writer.compile_seconds = seconds
         self._bar.note(f"compiled in {seconds:.0f} s")
 
-    def go(self, interrupted: threading.Event, followers: Followers) -> None:
+    def go(self, interrupted: StopRequest, followers: Followers) -> None:
         """Trains to the end, or until someone stops it.
 
         Raises:
@@ -97,11 +108,13 @@ class Training:
             if interrupted.is_set():
                 raise Interrupted(
                     f"stopped between iterations {max(rounds.iteration, 0)} and {self._next()}; "
-                    f"continue with: spjax resume {self.folder}"
+                    f"continue with: spjax resume {self.folder}",
+                    interrupted.number,
                 )
 
         if rounds.iteration == BEFORE:
             self._advance(0, between_blocks)
+            between_blocks()
         while rounds.iteration < num_iterations:
             self._cut()
             results = self._advance(self._next(), between_blocks)
@@ -110,7 +123,7 @@ class Training:
             if rounds.iteration < num_iterations:
                 where = f"stopped at iteration {rounds.iteration}; continue with: spjax resume {self.folder}"
                 if interrupted.is_set():
-                    raise Interrupted(where)
+                    raise Interrupted(where, interrupted.number)
                 if stopped:
                     self._bar.note(where)
                     return
@@ -118,7 +131,7 @@ class Training:
         if (
             interrupted.is_set()
         ):  # what comes after the run, such as the next one, should not start
-            raise Interrupted(f"{self.folder} is finished")
+            raise Interrupted(f"{self.folder} is finished", interrupted.number)
 
     def _advance(self, target: int, between: Callable[[], object]) -> Results:
         results = self._rounds.advance(

@@ -17,7 +17,7 @@ from spjax.training.extension import check_extension, extend, time_left
 from spjax.training.following import Callback, Followers
 from spjax.training.footprint import check_at_once
 from spjax.training.lanes import Lanes
-from spjax.training.loop import Interrupted, Training, newest_states
+from spjax.training.loop import Interrupted, StopRequest, Training, newest_states
 from spjax.training.program import Program
 from spjax.training.progress import SweepProgress
 from spjax.training.run_folder import read_config, write_config
@@ -47,7 +47,8 @@ def train(
 
     Raises:
         ValueError: the configuration is wrong, the folder exists and is not empty, or another process is training in it.
-        Interrupted: Ctrl-C; the run folder holds everything up to the last chunk.
+        Interrupted: Ctrl-C or SIGTERM; the run folder holds everything up to the last chunk.
+        MemoryError: there is not enough for a single lane.
         OSError: the run folder cannot be written, for example because the disk is full; what was saved before stays.
     """
     folder, followers = Path(folder), Followers.of(callback)
@@ -165,9 +166,12 @@ def _shown(config: RunConfig, start: int, progress: bool) -> SweepProgress:
 
 
 @contextmanager
-def _first_interrupt() -> Iterator[threading.Event]:
-    """Yields an event that the first Ctrl-C sets; a second one raises KeyboardInterrupt at once."""
-    event = threading.Event()
+def _first_interrupt() -> Iterator[StopRequest]:
+    """Yields an event that the first Ctrl-C or SIGTERM sets; a second one raises KeyboardInterrupt at once.
+
+    SIGTERM is how a cluster ends a job. Who handles it already goes on to do so.
+    """
+    event = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield event
         return
@@ -175,13 +179,20 @@ def _first_interrupt() -> Iterator[threading.Event]:
     def handle(number: int, frame: Any) -> None:
         if event.is_set():
             raise KeyboardInterrupt
+        event.number = number
         event.set()
-        Console(stderr=True).print(
+        said = (
             "stopping after this chunk; press Ctrl-C again to stop at once"
+            if number == signal.SIGINT
+            else "asked to end; stopping after this chunk"
         )
+        Console(stderr=True).print(said)
 
-    previous = signal.signal(signal.SIGINT, handle)
+    previous = {signal.SIGINT: signal.signal(signal.SIGINT, handle)}
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        previous[signal.SIGTERM] = signal.signal(signal.SIGTERM, handle)
     try:
         yield event
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, before in previous.items():
+            signal.signal(number, before)

@@ -16,6 +16,8 @@ from tests.training.conftest import tiny
 from tests.training.test_resume import assert_same_run
 from tests.training.test_rounds import Killed, killed_while_saving
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 
 def lanes(num_settings, num_seeds):
     """Returns the lanes of a sweep, seeds running fastest."""

@@ -8,6 +8,8 @@ from spjax.training import rounds
 from tests.training.conftest import tiny
 from tests.training.test_resume import assert_same_run
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 
 def saved(folder):
     """Returns the files of states, by their paths."""
