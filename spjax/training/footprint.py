@@ -7,6 +7,7 @@ program that was compiled before is read from the cache and takes less than a sm
 """
 
 import dataclasses
+import math
 import resource
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 from jax.extend.core import Jaxpr, Literal
 
 from spjax.cores import num_cores
@@ -176,7 +176,7 @@ def alive(program: Jaxpr) -> int:
     held: dict[Any, int] = {}
     for number, equation in enumerate(program.eqns):
         inside = max(map(alive, _inner(equation)), default=0)
-        made = {value: _bytes(value.aval) for value in equation.outvars}
+        made = {value: _size(value.aval) for value in equation.outvars}
         most = max(most, now + sum(made.values()) + inside)
         for value, size in made.items():
             if last.get(value, -1) > number:
@@ -250,17 +250,15 @@ def _container(root: Path = Path("/sys/fs/cgroup")) -> int | None:
 
 
 def _bytes(tree: Any) -> int:
-    sizes = [
-        int(np.prod(leaf.shape)) * _width(leaf.dtype)
-        for leaf in jax.tree.leaves(tree)
-        if hasattr(leaf, "shape") and hasattr(leaf, "dtype")
-    ]
-    return sum(sizes)
+    return sum(map(_size, jax.tree.leaves(tree)))
 
 
-def _width(dtype: Any) -> int:
-    """Returns the bytes of a number; a key has two of four."""
-    return 8 if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) else dtype.itemsize
+def _size(array: Any) -> int:
+    """Returns the bytes of an array's numbers, of a key two of four each; 0 of what is no array, such as an effect."""
+    if not hasattr(array, "shape") or not hasattr(array, "dtype"):
+        return 0
+    keys = jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key)
+    return math.prod(array.shape) * (8 if keys else array.dtype.itemsize)
 
 
 def _inner(equation: Any) -> Iterator[Jaxpr]:

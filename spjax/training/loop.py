@@ -14,6 +14,7 @@ from spjax.runs.checkpoint import Checkpoints
 from spjax.runs.read import read_returns
 from spjax.training import halving
 from spjax.training.config import RunConfig
+from spjax.training.extension import duration
 from spjax.training.following import Followers, Report
 from spjax.training.footprint import amount
 from spjax.training.lanes import Lanes
@@ -88,9 +89,13 @@ class Training:
         plan = self._rounds.plan
         if plan.why:
             self._bar.note(plan.why)
+        seconds = self._rounds.seconds_left(
+            self._active(self._next()), self.config.num_iterations
+        )
+        time_known = "" if seconds is None else f" and {duration(seconds)}"
         self._bar.note(
             f"{count(len(self._lanes), 'run')} on {count(*self._rounds.workers)}, "
-            f"about {amount(plan.memory)} of memory; compiling"
+            f"about {amount(plan.memory)} of memory{time_known}; compiling"
         )
         _, seconds = self._rounds.compile(self._active(self._next()))
         self._writer.compile_seconds = seconds
@@ -127,6 +132,7 @@ class Training:
                 if stopped:
                     self._bar.note(where)
                     return
+        rounds.remember_speed()
         self._writer.finish(self._last_states())
         if (
             interrupted.is_set()

@@ -5,6 +5,7 @@ of the result: they may be others after a resume, and on CPU a lane has the same
 """
 
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, TypeAlias
@@ -18,6 +19,7 @@ from spjax.training.experiment import Metrics
 from spjax.training.footprint import Plan, plan
 from spjax.training.lanes import Calls, Lanes
 from spjax.training.program import Program, Snapshot
+from spjax.training.speed import known_seconds, remember
 from spjax.trees import by_path
 
 _READ_TOGETHER = 256  # lanes, to see whether they can be read
@@ -49,6 +51,7 @@ class Rounds:
         self._config, self._checkpoints = config, checkpoints
         self._lanes = config.lanes()
         self._on_devices: dict[tuple[int, ...], Lanes] = {}
+        self._busy = [0.0, 0.0]  # seconds of workers, and lanes x iterations in them
         self._first = Program.of(config.experiments(self._lanes[:1]))
         self.plan: Plan = plan(self._first, self._length, len(self._lanes), at_once)
 
@@ -72,6 +75,18 @@ class Rounds:
         """Returns the lanes in blocks."""
         size = self.plan.at_once
         return [tuple(lanes[i : i + size]) for i in range(0, len(lanes), size)]
+
+    def seconds_left(self, lanes: Sequence[int], num_iterations: int) -> float | None:
+        """Returns how long the rest takes with these lanes, as far as the machine trained such a program before."""
+        known = known_seconds(self._first, self._length)
+        left = len(lanes) * (num_iterations - max(self.iteration, 0))
+        return None if known is None else left * known / self.workers[0]
+
+    def remember_speed(self) -> None:
+        """Keeps the speed of what was trained here for the next time."""
+        seconds, done = self._busy
+        if done:
+            remember(self._first, self._length, seconds / done)
 
     def restore(
         self, active: Callable[[int], Sequence[int]], written: Collection[int]
@@ -181,10 +196,12 @@ class Rounds:
             arrays = self._checkpoints.restore(self.iteration, program.kinds(), block)
             states = program.from_arrays(arrays)
         chunk, _ = program.compile(self._length)
-        start = counter.done
-        states, metrics, snapshot = chunk(
-            states, target - max(self.iteration, 0), counter.one
-        )
+        start, began = counter.done, time.perf_counter()
+        length = target - max(self.iteration, 0)
+        states, metrics, snapshot = chunk(states, length, counter.one)
+        if length == self._length:
+            self._busy[0] += program.layout.workers[0] * (time.perf_counter() - began)
+            self._busy[1] += length * len(block)
         counter.up_to(start + len(block))
         return program, states, Results(block, metrics, snapshot)
 
