@@ -6,8 +6,7 @@ It holds objects only, no names beside them. Everything is checked here, in word
 import dataclasses
 import functools
 import itertools
-import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -21,6 +20,7 @@ from spjax.envs.episodic import EpisodicTask
 from spjax.runs.schema import Lane, Preset, Reference
 from spjax.settings import Part, Value
 from spjax.teachers.base import Teacher
+from spjax.training.checks import check_count, check_seeds, several
 from spjax.training.experiment import Experiment
 from spjax.training.halving import Halving
 from spjax.trees import as_leaf
@@ -64,9 +64,9 @@ class RunConfig:
             "evaluation_episodes",
         ):
             object.__setattr__(self, name, settings.plain(getattr(self, name)))
-        object.__setattr__(self, "seeds", _several("seeds", self.seeds))
+        object.__setattr__(self, "seeds", several("seeds", self.seeds))
         over = {
-            name: _several(f"over {name!r}", values)
+            name: several(f"over {name!r}", values)
             for name, values in self.over.items()
         }
         object.__setattr__(self, "over", over)
@@ -83,8 +83,8 @@ class RunConfig:
             ValueError: one sentence that names the value and what would be right.
         """
         for field in ("num_iterations", "evaluate_every", "evaluation_episodes"):
-            _check_count(field, getattr(self, field))
-        _check_seeds(self.seeds)
+            check_count(field, getattr(self, field))
+        check_seeds(self.seeds)
         self._check_halving()
         for name, contract in (("task", Task), ("agent", Agent), ("teacher", Teacher)):
             value = getattr(self, name)
@@ -335,31 +335,3 @@ def _check_together(task: Task, agent: Agent, teacher: Teacher) -> None:
     teacher.check(space)
     if isinstance(agent, Episodic) and isinstance(task, EpisodicTask):
         teacher.check_batch(agent.num_rollouts(task))
-
-
-def _several(name: str, values: Any) -> tuple[Value, ...]:
-    values = settings.plain(values)
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise ValueError(
-            f"{name} needs several values, such as ({values!r},), got {values!r}"
-        )
-    return tuple(map(settings.plain, values))
-
-
-def _check_count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise ValueError(f"{name} must be a whole number, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
-
-
-def _check_seeds(seeds: Sequence[Value]) -> None:
-    if not seeds:
-        raise ValueError("at least one seed is needed, got none")
-    for seed in seeds:
-        if isinstance(seed, bool) or not isinstance(seed, numbers.Integral):
-            raise ValueError(f"seeds must be whole numbers, got {seed!r}")
-    if min(seeds) < 0 or max(seeds) >= 2**32:
-        raise ValueError(f"seeds must lie in [0, 2^32), got {min(seeds)}..{max(seeds)}")
-    if len(set(seeds)) < len(seeds):
-        raise ValueError(f"each seed may be given once, got {list(seeds)}")
