@@ -110,12 +110,17 @@ class Training:
         num_iterations, rounds = self.config.num_iterations, self._rounds
 
         def between_blocks() -> None:
-            if interrupted.is_set():
-                raise Interrupted(
-                    f"stopped between iterations {max(rounds.iteration, 0)} and {self._next()}; "
-                    f"continue with: spjax resume {self.folder}",
-                    interrupted.number,
-                )
+            if not interrupted.is_set():
+                return
+            where = (
+                "before the first evaluation"
+                if rounds.iteration == BEFORE
+                else f"between iterations {rounds.iteration} and {self._next()}"
+            )
+            raise Interrupted(
+                f"stopped {where}; continue with: spjax resume {self.folder}",
+                interrupted.number,
+            )
 
         if rounds.iteration == BEFORE:
             self._advance(0, between_blocks)
