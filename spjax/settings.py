@@ -10,6 +10,7 @@ shape the program. Nothing here needs JAX.
 
 import dataclasses
 import difflib
+import functools
 import math
 import numbers
 import types
@@ -115,14 +116,7 @@ class Part:
     @classmethod
     def declared(cls) -> dict[str, Declared]:
         """Returns the settings of this class by name."""
-        hints = typing.get_type_hints(cls)
-        return {
-            field.name: Declared(
-                field.name, hints[field.name], field.default, field.metadata[_KEY]
-            )
-            for field in dataclasses.fields(cls)  # type: ignore[arg-type]
-            if _KEY in field.metadata
-        }
+        return dict(_declared(cls))  # type: ignore[arg-type]
 
     def settings(self) -> dict[str, Value]:
         """Returns the values of the settings by name."""
@@ -136,6 +130,18 @@ class Part:
     def made(cls, **values: Value) -> Self:
         """Returns the part with these settings, the others at their defaults."""
         return cls(**values)
+
+
+@functools.cache  # a sweep asks for every lane, and resolving the hints takes time
+def _declared(cls: type[Part]) -> Mapping[str, Declared]:
+    hints = typing.get_type_hints(cls)
+    return {
+        field.name: Declared(
+            field.name, hints[field.name], field.default, field.metadata[_KEY]
+        )
+        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
+        if _KEY in field.metadata
+    }
 
 
 def traced(part: Part) -> dict[str, Declared]:

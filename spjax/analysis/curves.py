@@ -145,6 +145,8 @@ def _series(runs: Sequence[Run], labels: Sequence[str]) -> Iterator[Series]:
         )
         num_frozen = run.num_frozen(group)
         name += f", {num_frozen} of {len(group.lanes)} frozen" if num_frozen else ""
+        cut = run.cut(group)
+        name += f", stopped after {cut.iteration}" if cut else ""
         look = series_style(index, len(pairs))
         yield Series(run, group, name, *look, crowded=len(pairs) > MOST_NAMED)
 
@@ -172,6 +174,10 @@ def draw_band(
         "marker": "o" if alone else None,
         "linewidth": 1.0 if series.crowded else None,
     }
+    if series.run.cut(series.group) and np.isfinite(band.middle).any():
+        end = np.flatnonzero(np.isfinite(band.middle))[-1]
+        at = iterations[end], band.middle[end]
+        axes.plot(*at, "x", color=series.color, markersize=5)  # it went no further
     return axes.plot(iterations, band.middle, label=series.label, **look)[0]
 
 

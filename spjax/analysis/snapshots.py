@@ -58,7 +58,7 @@ def context_snapshots(run: Run, iterations: Sequence[int] = ()) -> Figure:
             f"context snapshots need two or more context dimensions, {run.config.task_name} has {dim}"
         )
     shown = available(run, iterations) if iterations else panel_iterations(run)
-    lanes = evenly_spaced(range(len(run.config.lanes)), NUM_LANES)
+    lanes = evenly_spaced(run.going_on, NUM_LANES)
     contexts = sampled_contexts(run, shown, lanes)
 
     rows = dim - 1
@@ -112,7 +112,7 @@ def context_line(run: Run, iterations: Sequence[int] = ()) -> Figure:
     """
     space, target = run.config.context_space, run.config.target
     shown = available(run, iterations) if iterations else panel_iterations(run)
-    lanes = evenly_spaced(range(len(run.config.lanes)), NUM_LANES)
+    lanes = evenly_spaced(run.going_on, NUM_LANES)
     contexts = sampled_contexts(run, shown, lanes)
     figure = Figure(figsize=(1.2 * len(shown) + 1.2, 3.4), layout="constrained")
     axes = figure.add_subplot()
@@ -150,7 +150,8 @@ def trajectory_picture(run: Run) -> Figure:
         raise ValueError(
             f"{run.path} has no trajectories yet; they are written when the run ends"
         )
-    episodes = run.trajectories.to_pylist()
+    going_on = pc.field("lane").isin(run.going_on)
+    episodes = run.trajectories.filter(going_on).to_pylist()
     successes = [row for row in episodes if row["success"]]
     failures = [row for row in episodes if not row["success"]]
     figure = Figure(layout="constrained")

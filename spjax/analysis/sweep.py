@@ -21,6 +21,7 @@ from spjax.runs.read import Run
 from spjax.runs.schema import Setting
 
 FRACTION = 0.8  # of the way from the first return to the best final one
+STOPPED = "#dddddd"  # cells without a value
 LARGEST_WITH_NUMBERS = 100  # cells of a heat map
 
 
@@ -46,7 +47,7 @@ def sweep_picture(run: Run) -> Figure:
     """Returns final return and iterations to a threshold against the swept settings.
 
     The threshold is 80 % of the way from the mean return before training to the best final mean; a seed that never gets there
-    counts as the last iteration.
+    counts as the last iteration. A setting that stopped early has no final return, and is said to have stopped.
 
     Raises:
         ValueError: nothing is swept.
@@ -57,7 +58,12 @@ def sweep_picture(run: Run) -> Figure:
     draw = {1: _points, 2: _heat_maps}.get(len(grid.names), _lines)
     figure = draw(outcomes, grid)
     figure.suptitle(
-        f"{run.config.task_name}, {run.config.agent}, {run.config.teacher}: mean ± standard error, {seeds_text([run])}",
+        f"{run.config.task_name}, {run.config.agent}, {run.config.teacher}: mean ± standard error, {seeds_text([run])}"
+        + (
+            f"; {len(run.cuts)} of {len(run.groups())} stopped early"
+            if run.cuts
+            else ""
+        ),
         x=0.01,
         ha="left",
         color=NEUTRAL,
@@ -82,9 +88,8 @@ def grid_of(run: Run) -> Grid:
 
 def outcomes_of(run: Run) -> list[Outcome]:
     """Returns the final return of every group of lanes, and its iterations to the threshold."""
-    curves = [
-        run.evaluation_curves("discounted_return", group) for group in run.groups()
-    ]
+    groups = run.groups()
+    curves = [run.evaluation_curves("discounted_return", group) for group in groups]
     finals = [curve.values[:, -1] for curve in curves]
     first = float(statistics.mean(np.concatenate([c.values[:, 0] for c in curves])))
     means = [float(statistics.mean(values)) for values in finals]
@@ -96,6 +101,10 @@ def outcomes_of(run: Run) -> list[Outcome]:
         ).iterations
         for curve in curves
     ]
+    for group, curve, crossing in zip(groups, curves, crossings, strict=True):
+        if run.cut(group):  # what stopped may have got there later
+            never = ~(curve.values >= threshold).any(axis=1)
+            crossing[never] = np.nan
     label = metric_label([run], "discounted_return").partition(" on ")[0]
     return [
         _outcome(f"final {label}", finals, True),
@@ -152,6 +161,7 @@ def _heat_maps(outcomes: Sequence[Outcome], grid: Grid) -> Figure:
             table, cmap=_colours(outcome), aspect="auto", origin="lower"
         )
         axes.grid(visible=False)
+        axes.set_facecolor(STOPPED)
         _name_values(axes.xaxis, grid, 0)
         _name_values(axes.yaxis, grid, 1)
         figure.colorbar(image, ax=axes, label=outcome.label)

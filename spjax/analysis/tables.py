@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -10,6 +10,7 @@ from rich.text import Text
 from spjax.analysis.statistics import welch_against_paper
 from spjax.analysis.text import setting_text
 from spjax.runs.results import Record
+from spjax.runs.schema import Setting
 
 SIGNIFICANCE = 0.01  # of the two-sided Welch test, as in the paper
 HEADER = ("env", "agent", "teacher", "ours", "seeds", "paper", "Welch p")
@@ -50,9 +51,17 @@ def comparison(
 
 
 def terminal_table(
-    records: Sequence[Record], metric: str = "discounted_return"
+    records: Sequence[Record],
+    metric: str = "discounted_return",
+    stopped: Mapping[tuple[tuple[str, Setting], ...], str] | None = None,
 ) -> Table:
-    """Returns the comparison for rich; ours is bold where it differs from the paper's at p < 1 %."""
+    """Returns the comparison for rich; ours is bold where it differs from the paper's at p < 1 %.
+
+    Args:
+        records: of runs.
+        metric: whose records.
+        stopped: what stands in the place of a result, by settings that stopped early.
+    """
     table = Table(title=metric.replace("_", " "))
     for name in HEADER:
         table.add_column(
@@ -61,7 +70,10 @@ def terminal_table(
             if name in ("ours", "seeds", "paper", "Welch p")
             else "left",
         )
-    for row in comparison(records, metric):
+    chosen = [record for record in records if record["metric"] == metric]
+    for record, row in zip(chosen, comparison(records, metric), strict=True):
+        said = (stopped or {}).get(tuple(record["settings"].items()))
+        row = row if said is None else dataclasses.replace(row, ours=said)
         cells = [Text(cell) for cell in row.cells]  # a bracket in a name is no markup
         if row.differs:
             cells[HEADER.index("ours")].stylize("bold")

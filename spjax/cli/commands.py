@@ -1,6 +1,6 @@
 """Runs the commands, and turns every error into one sentence and an exit code.
 
-2 is for the user's errors, 1 for failures, and 130, as shells have it, for Ctrl-C.
+2 is for the user's errors, 1 for failures, and, as shells have it, 130 for Ctrl-C and 143 for SIGTERM.
 """
 
 import functools
@@ -42,7 +42,7 @@ def run(args: list[str], of_process: bool) -> int:
     except Failure as error:
         return _complain(error, 1)
     except Stopped as error:
-        return _complain(error, INTERRUPTED)
+        return _complain(error, error.code)
     except OSError as error:
         return _complain(describe(error), 1)
     except (AssertionError, RuntimeError):

@@ -1,6 +1,7 @@
 """What the command line says in one sentence instead of a traceback."""
 
 import errno
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,26 +16,35 @@ class Failure(Exception):
 
 
 class Stopped(Exception):
-    """The user stopped it, by Ctrl-C."""
+    """The user stopped it by Ctrl-C, or a cluster by SIGTERM."""
+
+    def __init__(self, what: object, number: int = signal.SIGINT) -> None:
+        super().__init__(what)
+        self.code = 128 + number  # as shells have it
 
 
 @contextmanager
 def run_continues(folder: Path) -> Iterator[None]:
-    """Turns a failed write into a sentence that says how to go on with the run in this folder.
+    """Turns a failed write or a lack of memory into a sentence that says how to go on with the run in this folder.
 
     Raises:
-        Failure: instead of an OSError.
+        Failure: instead of an OSError or MemoryError.
     """
     try:
         yield
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         saved = (folder / "config.json").is_file()
         hint = (
             f"; what was saved before is intact, continue with: spjax resume {folder}"
             if saved
             else ""
         )
-        raise Failure(describe(error) + hint) from error
+        said = (
+            describe(error)
+            if isinstance(error, OSError)
+            else str(error) or "memory ran out"
+        )
+        raise Failure(said + hint) from error
 
 
 def describe(error: OSError) -> str:

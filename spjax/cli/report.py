@@ -9,9 +9,10 @@ from rich.console import Console
 from spjax.analysis.records import records_of_run
 from spjax.analysis.tables import comparison, terminal_table
 from spjax.cli import terminal
+from spjax.runs.cuts import CUTS
 from spjax.runs.read import Run, load_run, read_record
 from spjax.runs.results import Record
-from spjax.runs.schema import Frozen
+from spjax.runs.schema import Frozen, Setting
 
 MOST_LINES = 12  # of pictures
 MOST_ROWS, BEST_ROWS, WORST_ROWS = 20, 12, 4  # of the table
@@ -22,7 +23,7 @@ def report(folder: Path, plots: bool) -> None:
     console, run = terminal.console(), load_run(folder)
     records = records_of_run(run, experiment="run")
     shown, left_out = extremes(records)
-    terminal.print_table(console, terminal_table(shown))
+    terminal.print_table(console, terminal_table(shown, stopped=_stopped(run)))
     if left_out:
         say(
             console,
@@ -100,6 +101,15 @@ def frozen_lanes(frozen: Sequence[Frozen]) -> str:
     return f"frozen, because their parameters became non-finite: {'; '.join(places)}"
 
 
+def _stopped(run: Run) -> dict[tuple[tuple[str, Setting], ...], str]:
+    """Returns what the table says of settings that stopped early."""
+    lanes = run.config.lanes
+    return {
+        tuple(lanes[cut.lanes[0]].settings.items()): f"stopped after {cut.iteration}"
+        for cut in run.cuts
+    }
+
+
 def _remarks(run: Run, records: Sequence[Record]) -> list[str]:
     remarks = [
         f"success rate of {row.teacher}: {row.ours}"
@@ -114,4 +124,8 @@ def _remarks(run: Run, records: Sequence[Record]) -> list[str]:
         )
         if run.summary.frozen:
             remarks.append(frozen_lanes(run.summary.frozen))
+    if run.cuts:
+        remarks.append(
+            f"{len(run.cuts)} of {len(run.groups())} settings stopped early: {run.path / CUTS}"
+        )
     return remarks

@@ -5,18 +5,20 @@ import dataclasses
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from spjax import catalogue, settings
 from spjax.cli.errors import Stopped, UsageError, run_continues
 from spjax.cli.flags import Group, parse, read, value_of
 from spjax.cli.own import load_own, uses_of, words
 from spjax.cli.report import report
+from spjax.cli.training_flags import ResumeFlags, SweepFlags, TrainFlags
 from spjax.presets.base import preset
 from spjax.presets.table import table_of
-from spjax.settings import Part, Value, setting
+from spjax.settings import Part, Value
 from spjax.training import train as training
 from spjax.training.config import PARTS, RunConfig
+from spjax.training.halving import Halving
 
 MAX_SEEDS = 100_000
 _SHOWN = "point-mass-3d"  # whose settings `spjax train --help` shows
@@ -25,73 +27,6 @@ _ABOUT = {
     "train": "Train every seed of one experiment and draw its pictures.",
     "sweep": "Train a grid of settings, each with every seed, in one compiled program, and draw the pictures.",
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainFlags(Part):
-    """What a run is, beside the settings of its parts."""
-
-    kind: ClassVar[str] = "command"
-
-    agent: str = setting("ppo", help="who learns; chooses the flags --agent.*")
-    teacher: str = setting(
-        "self-paced", help="who chooses the tasks; chooses the flags --teacher.*"
-    )
-    variant: str = setting(
-        "published",
-        help="of the preset: what gave the published results, or the printed text",
-    )
-    start: str = setting(
-        "initial", help="distribution of contexts that a teacher that moves starts from"
-    )
-    hold_position: bool = setting(
-        False, help="clone the policy to the zero action before training, or do not"
-    )
-    seeds: str = setting(
-        "1", help="N for the seeds 1 to N, or a list: 3,5,8 (a single one: 5,)"
-    )
-    iterations: int = setting(0, help="of the agent")
-    evaluate_every: int = setting(
-        0, help="iterations between evaluations, each of which is also a checkpoint"
-    )
-    evaluation_episodes: int = setting(0, help="of each seed in one evaluation")
-    use: tuple[tuple[str, ...], ...] = setting(
-        (), help="files or modules with parts of your own"
-    )
-    out: Path | None = setting(
-        None,
-        help="run folder (default: runs/TASK-AGENT-TEACHER, with a number if it exists)",
-    )
-    quiet: bool = setting(False, help="show no progress")
-    plots: bool = setting(True, help="draw the pictures, or do not")
-
-
-@dataclasses.dataclass(frozen=True)
-class SweepFlags(TrainFlags):
-    """The same for a grid of settings."""
-
-    over: tuple[tuple[str, ...], ...] = setting(
-        (),
-        help="PART.SETTING=VALUE,VALUE for task, agent or teacher; several numbers: 0.2:0.1",
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class ResumeFlags(Part):
-    """How to show a run that goes on."""
-
-    kind: ClassVar[str] = "command"
-
-    folder: Path = setting(help="the run folder")
-    iterations: int | None = setting(
-        None,
-        help="in all, to make the run longer or shorter (default: as many as it was started with)",
-    )
-    use: tuple[tuple[str, ...], ...] = setting(
-        (), help="accept the run's own files as they are now"
-    )
-    quiet: bool = setting(False, help="show no progress")
-    plots: bool = setting(True, help="draw the pictures, or do not")
 
 
 def train(args: Sequence[str]) -> None:
@@ -111,6 +46,7 @@ def resume(args: Sequence[str]) -> None:
         "plots",
         "use",
         "iterations",
+        "lanes_at_once",
     }
     for token in args:
         name = token.partition("=")[0].removeprefix("--").replace("-", "_")
@@ -133,6 +69,7 @@ def resume(args: Sequence[str]) -> None:
             progress=not values["quiet"],
             accept_changes=used,
             iterations=values["iterations"],
+            lanes_at_once=values["lanes_at_once"],
         ),
     )
 
@@ -157,7 +94,11 @@ def _start(command: str, flags: type[TrainFlags], args: Sequence[str]) -> None:
             folder,
             how["plots"],
             lambda: training.train(
-                config, folder, progress=not how["quiet"], command=line
+                config,
+                folder,
+                progress=not how["quiet"],
+                command=line,
+                lanes_at_once=how["lanes_at_once"],
             ),
         )
     finally:
@@ -171,7 +112,7 @@ def _train(folder: Path, plots: bool, run: Callable[[], Path]) -> None:
         try:
             run()
         except training.Interrupted as stopped:
-            raise Stopped(stopped) from stopped
+            raise Stopped(stopped, stopped.number) from stopped
         report(folder, plots)
 
 
@@ -207,7 +148,11 @@ def _configure(
         hold_position=how["hold_position"],
     )
     if command == "sweep":
-        config = dataclasses.replace(config, over=_over(words(how["over"]), config))
+        config = dataclasses.replace(
+            config,
+            over=_over(words(how["over"]), config),
+            halving=_halving(how["halve"], how["every"]),
+        )
     return config, how
 
 
@@ -334,6 +279,14 @@ def _over(texts: Sequence[str], config: RunConfig) -> dict[str, tuple[Value, ...
             _value(name, hints.get(name), value) for value in values.split(",")
         )
     return over
+
+
+def _halving(share: float | None, every: int | None) -> Halving | None:
+    if share is None:
+        if every is not None:
+            raise UsageError(f"--every is for --halve, got --every {every} alone")
+        return None
+    return Halving(share) if every is None else Halving(share, every)
 
 
 def _value(name: str, hint: Any, text: str) -> Any:

@@ -40,7 +40,7 @@ def replay(
     Raises:
         ValueError: no run folder, one of an earlier format, or no checkpoint that can be read.
     """
-    config, program, states = restore(folder, accept_changes)
+    config, program, states = restore(folder, accept_changes, [lane])
 
     def play(
         experiment: Experiment, state: RunState
@@ -59,6 +59,6 @@ def replay(
         )
 
     recorded = program.to_host(program.on_lanes(play, states))
-    own_states, paths, discount = jax.tree.map(lambda leaf: leaf[lane], recorded)
+    own_states, paths, discount = jax.tree.map(lambda leaf: leaf[0], recorded)
     title = f"{config.task.name}, seed {config.lanes()[lane].seed}, iteration {program.iteration(states)}"
     return Film(config.task, episodes(own_states, paths, float(discount)), title, speed)

@@ -3,7 +3,8 @@
     config.json          the resolved configuration, versions, device: `RunRecord`
     metrics/             Parquet parts, one row a lane and iteration
     evaluation/          Parquet parts, one row a lane and evaluated iteration
-    checkpoints/         the whole state, the newest two
+    checkpoints/         the whole state, the newest two, of all lanes or of blocks of them
+    cuts.json            which settings of a sweep stopped early, and why: `spjax.runs.cuts`
     trajectories.parquet episodes of the final policies on the target
     summary.json         times and frozen lanes, once the run has ended: `Summary`
 
@@ -46,6 +47,12 @@ def parts(folder: Path, kind: str) -> list[Path]:
 def last_iteration(folder: Path) -> int:
     """Returns the iteration of the newest evaluation, 0 before there is one."""
     return max((int(file.stem) for file in parts(folder, EVALUATION)), default=0)
+
+
+def written(folder: Path) -> set[int]:
+    """Returns the iterations whose chunk is written; its metrics come last, and before training there are none."""
+    begun = {0} if part(folder, EVALUATION, 0).is_file() else set()
+    return begun | {int(file.stem) for file in parts(folder, METRICS)}
 
 
 def write_record(folder: Path, record: RunRecord) -> None:
@@ -105,10 +112,13 @@ def discard_after(folder: Path, iteration: int) -> None:
         file.unlink()
 
 
-def lane_columns(lanes: Sequence[Lane], repeats: int) -> dict[str, Any]:
-    """Returns the columns that say which run a row belongs to; `repeats` rows a lane."""
+def lane_columns(
+    lanes: Sequence[Lane], repeats: int, numbers: Sequence[int] | None = None
+) -> dict[str, Any]:
+    """Returns the columns that say which run a row belongs to; `repeats` rows a lane, lanes numbered as given or from 0."""
+    numbers = range(len(lanes)) if numbers is None else numbers
     columns: dict[str, Any] = {
-        "lane": np.repeat(np.arange(len(lanes), dtype=np.int32), repeats),
+        "lane": np.repeat(np.asarray(numbers, np.int32), repeats),
         "seed": np.repeat(np.asarray([lane.seed for lane in lanes], np.int64), repeats),
     }
     for name in lanes[0].settings:

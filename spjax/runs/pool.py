@@ -42,6 +42,11 @@ def pool(runs: Sequence[Run]) -> Run:
         metrics=_joined_table([run.metrics for run in runs], offsets),
         evaluation=_joined_table([run.evaluation for run in runs], offsets),
         trajectories=_joined_table([run.trajectories for run in runs], offsets),
+        cuts=tuple(
+            dataclasses.replace(cut, lanes=tuple(lane + offset for lane in cut.lanes))
+            for run, offset in zip(runs, offsets, strict=True)
+            for cut in run.cuts
+        ),
     )
 
 

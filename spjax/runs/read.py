@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Float, Int
 
 from spjax.runs import folder as layout
+from spjax.runs.cuts import Cut, read_cuts
 from spjax.runs.schema import RunRecord, Setting, Summary
 
 T = TypeVar("T")
@@ -45,6 +46,10 @@ class Run:
     metrics: pa.Table  # one row a lane and iteration
     evaluation: pa.Table  # one row a lane and evaluated iteration
     trajectories: pa.Table | None  # one row an episode
+    cuts: tuple[Cut, ...] = ()  # settings of the sweep that stopped early
+    _kept: dict[tuple[str, str], Curves] = field(
+        default_factory=dict, compare=False, repr=False
+    )  # of all lanes, by table and column
 
     @property
     def last_evaluated_iteration(self) -> int:
@@ -75,6 +80,12 @@ class Run:
                 dataclasses.replace(lane, lane=numbers[lane.lane]) for lane in kept
             )
             summary = dataclasses.replace(summary, frozen=frozen)
+        cut = self.cut(group)
+        cuts = (
+            ()
+            if cut is None
+            else (dataclasses.replace(cut, lanes=tuple(range(len(numbers)))),)
+        )
         return Run(
             path=self.path,
             config=dataclasses.replace(self.config, lanes=lanes),
@@ -84,15 +95,28 @@ class Run:
             trajectories=None
             if self.trajectories is None
             else _only(self.trajectories, numbers),
+            cuts=cuts,
         )
+
+    def cut(self, group: Group) -> Cut | None:
+        """Returns when and why the lanes of the group stopped early, None where they did not."""
+        cuts = (cut for cut in self.cuts if set(group.lanes) <= set(cut.lanes))
+        return next(cuts, None)
+
+    @property
+    def going_on(self) -> list[int]:
+        """The lanes that got to the last evaluated iteration; the others stopped early."""
+        last = pc.field("iteration") == self.last_evaluated_iteration
+        rows = self.evaluation.select(["lane", "iteration"]).filter(last)
+        return sorted(set(rows["lane"].to_pylist()))
 
     def evaluation_curves(self, column: str, group: Group) -> Curves:
         """Returns an evaluation column; its iterations start at 0."""
-        return _curves(self.evaluation, column, group)
+        return self._curves("evaluation", column, group)
 
     def metric_curves(self, column: str, group: Group) -> Curves:
         """Returns a training metric; its iterations start at 1."""
-        return _curves(self.metrics, column, group)
+        return self._curves("metrics", column, group)
 
     def has_metric(self, column: str) -> bool:
         """Says whether the column was recorded with at least one finite, nonzero value."""
@@ -100,6 +124,13 @@ class Run:
             return False
         values = _floats(self.metrics, column)
         return bool(np.any(np.isfinite(values) & (values != 0)))
+
+    def _curves(self, name: str, column: str, group: Group) -> Curves:
+        """Returns those of the group; those of all lanes are made once, since a sweep may have thousands of groups."""
+        if (name, column) not in self._kept:
+            self._kept[name, column] = _curves(getattr(self, name), column)
+        every = self._kept[name, column]
+        return Curves(every.iterations, every.values[list(group.lanes)])
 
     def num_frozen(self, group: Group) -> int:
         """Returns how many lanes of the group were frozen."""
@@ -127,6 +158,7 @@ def load_run(path: str | Path) -> Run:
         metrics=_read_parts(path, layout.METRICS) or pa.table({}),
         evaluation=evaluation,
         trajectories=pq.ParquetFile(paths).read() if paths.is_file() else None,
+        cuts=read_cuts(path),
     )
 
 
@@ -142,6 +174,14 @@ def read_record(folder: Path) -> RunRecord:
     if not (folder / layout.CONFIG).is_file():
         raise ValueError(f"{folder} is not a run folder: it has no {layout.CONFIG}")
     return _read_json(folder / layout.CONFIG, RunRecord.from_json)
+
+
+def read_returns(part: Path) -> dict[int, float]:
+    """Returns of each lane in a part of the evaluation its discounted return."""
+    table = pq.ParquetFile(part).read(columns=["lane", "discounted_return"])
+    returns = _floats(table, "discounted_return")
+    lanes: list[int] = table["lane"].to_pylist()
+    return dict(zip(lanes, returns.tolist(), strict=True))
 
 
 def read_summary(folder: Path) -> Summary | None:
@@ -196,7 +236,7 @@ def _floats(table: pa.Table, column: str) -> Float[np.ndarray, " row"]:
     return np.asarray(table[column].to_numpy(zero_copy_only=False), dtype=float)
 
 
-def _curves(table: pa.Table, column: str, group: Group) -> Curves:
+def _curves(table: pa.Table, column: str) -> Curves:
     if column not in table.column_names:
         known = ", ".join(table.column_names) or "none"
         raise ValueError(f"the run folder has no column {column!r}, only {known}")
@@ -206,4 +246,4 @@ def _curves(table: pa.Table, column: str, group: Group) -> Curves:
     iterations, point = np.unique(iteration, return_inverse=True)
     values = np.full((int(lane.max()) + 1, iterations.size), np.nan)
     values[lane, point] = _floats(table, column)
-    return Curves(iterations, values[list(group.lanes)])
+    return Curves(iterations, values)

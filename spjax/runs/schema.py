@@ -173,6 +173,7 @@ class RunRecord:
     ] = ()  # files beside the built-in parts: module, file, sha256
     preset: Preset | None = None
     reference: Reference | None = None
+    halving: Mapping[str, float] | None = None  # when settings that are behind stop
 
     # the format that it was read from; the first does not have all settings
     format_version: int = field(default=FORMAT_VERSION, compare=False)
@@ -217,7 +218,9 @@ class RunRecord:
         parts = {kind: {kind: fields[kind], **self.settings[kind]} for kind in PARTS}
         content = {
             "format_version": FORMAT_VERSION,
-            "config": parts | {name: fields[name] for name in _CONFIG},
+            "config": parts
+            | {name: fields[name] for name in _CONFIG}
+            | ({"halving": self.halving} if self.halving else {}),
             "preset": self.preset and dataclasses.asdict(self.preset),
             "reference": self.reference and _reference_json(self.reference),
             "lanes": [dataclasses.asdict(lane) for lane in self.lanes],
@@ -258,6 +261,7 @@ class RunRecord:
             initial=Moments(**content["initial"]),
             preset=content["preset"] and Preset(**content["preset"]),
             reference=content["reference"] and _reference(content["reference"]),
+            halving=config.get("halving"),
             format_version=version,
             **{name: config[name] for name in _CONFIG},
             **{name: content[name] for name in _PLAIN},

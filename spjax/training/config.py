@@ -4,9 +4,9 @@ It holds objects only, no names beside them. Everything is checked here, in word
 """
 
 import dataclasses
+import functools
 import itertools
-import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,7 +20,9 @@ from spjax.envs.episodic import EpisodicTask
 from spjax.runs.schema import Lane, Preset, Reference
 from spjax.settings import Part, Value
 from spjax.teachers.base import Teacher
+from spjax.training.checks import check_count, check_seeds, several
 from spjax.training.experiment import Experiment
+from spjax.training.halving import Halving
 from spjax.trees import as_leaf
 
 PARTS = ("task", "agent", "teacher")
@@ -49,6 +51,7 @@ class RunConfig:
     evaluate_every: int = 5  # iterations between evaluations and checkpoints
     evaluation_episodes: int = 50
     hold_position: bool = False  # start from a policy cloned to zero actions
+    halving: Halving | None = None  # whether settings that are behind stop early
     preset: Preset | None = None  # names that it was looked up by
     printed: Printed | None = None  # about the preset
 
@@ -61,9 +64,9 @@ class RunConfig:
             "evaluation_episodes",
         ):
             object.__setattr__(self, name, settings.plain(getattr(self, name)))
-        object.__setattr__(self, "seeds", _several("seeds", self.seeds))
+        object.__setattr__(self, "seeds", several("seeds", self.seeds))
         over = {
-            name: _several(f"over {name!r}", values)
+            name: several(f"over {name!r}", values)
             for name, values in self.over.items()
         }
         object.__setattr__(self, "over", over)
@@ -80,8 +83,9 @@ class RunConfig:
             ValueError: one sentence that names the value and what would be right.
         """
         for field in ("num_iterations", "evaluate_every", "evaluation_episodes"):
-            _check_count(field, getattr(self, field))
-        _check_seeds(self.seeds)
+            check_count(field, getattr(self, field))
+        check_seeds(self.seeds)
+        self._check_halving()
         for name, contract in (("task", Task), ("agent", Agent), ("teacher", Teacher)):
             value = getattr(self, name)
             if not isinstance(value, contract):
@@ -92,12 +96,13 @@ class RunConfig:
         self.uses()
         for name, values in self.over.items():
             self._check_swept(name, values)
-        for lane in self.lanes():
-            for name, part in zip(PARTS, self._with_settings(lane), strict=True):
+        varied = [self._with_settings(setting) for setting in self._grid()]
+        for parts in varied:
+            for name, part in zip(PARTS, parts, strict=True):
                 settings.check(name, part)
         self._check_pair()
-        for lane in self.lanes():
-            self._check_lane(lane)
+        for parts in varied:
+            _check_together(*parts)
         if self.agent.collects == "rollouts" and self.hold_position:
             agent = catalogue.name_of(self.agent)
             raise ValueError(
@@ -122,6 +127,7 @@ class RunConfig:
             "evaluate_every": self.evaluate_every,
             "evaluation_episodes": self.evaluation_episodes,
             "hold_position": self.hold_position,
+            "halving": self.halving and dataclasses.asdict(self.halving),
             "seeds": list(self.seeds),
             "over": {
                 name: [catalogue.spell(value) for value in values]
@@ -135,11 +141,13 @@ class RunConfig:
         plain = {
             name: spelled[name]
             for name in spelled
-            if name not in (*PARTS, "over", "seeds")
+            if name not in (*PARTS, "over", "seeds", "halving")
         }
+        halving = spelled.get("halving")
         return cls(
             **{name: catalogue.build(spelled[name]) for name in PARTS},
             seeds=tuple(spelled["seeds"]),
+            halving=halving and Halving(**halving),
             over={
                 name: tuple(map(catalogue.build, values))
                 for name, values in spelled["over"].items()
@@ -179,22 +187,28 @@ class RunConfig:
 
     def lanes(self) -> list[Lane]:
         """Returns every run of the sweep: the grid of settings times the seeds, seeds running fastest."""
-        grid = [
-            dict(zip(self.over, values, strict=True))
-            for values in itertools.product(*self.over.values())
-        ]
-        return [Lane(seed, setting) for setting in grid for seed in self.seeds]
+        return [Lane(seed, setting) for setting in self._grid() for seed in self.seeds]
 
-    def experiments(self) -> Experiment:
-        """Returns the experiment with a leading lane axis on every leaf, on the host."""
-        stacked = [self.experiment(lane) for lane in self.lanes()]
+    def experiments(self, lanes: Sequence[Lane] | None = None) -> Experiment:
+        """Returns the experiment of all lanes, or of these, with a leading lane axis on every leaf, on the host."""
+        lanes = self.lanes() if lanes is None else lanes
+        places: dict[tuple[Value, ...], int] = {}  # seeds share an experiment
+        different: list[Experiment] = []
+        rows = []
+        for lane in lanes:
+            values = tuple(lane.settings.values())
+            if values not in places:
+                places[values] = len(different)
+                different.append(self.experiment(lane))
+            rows.append(places[values])
         return jax.tree.map(
-            lambda *leaves: np.stack([as_leaf(leaf) for leaf in leaves]), *stacked
+            lambda *leaves: np.stack([as_leaf(leaf) for leaf in leaves])[rows],
+            *different,
         )
 
     def experiment(self, lane: Lane) -> Experiment:
         """Returns the experiment of one lane."""
-        task, agent, teacher = self._with_settings(lane)
+        task, agent, teacher = self._with_settings(lane.settings)
         return Experiment(
             task=task,
             agent=agent,
@@ -203,19 +217,30 @@ class RunConfig:
             hold_position=self.hold_position,
         )
 
-    def _with_settings(self, lane: Lane) -> tuple[Task, Agent, Teacher]:
+    def _grid(self) -> list[dict[str, Value]]:
+        """Returns every combination of the swept settings; one without any where nothing is swept."""
+        return [
+            dict(zip(self.over, values, strict=True))
+            for values in itertools.product(*self.over.values())
+        ]
+
+    @functools.cached_property
+    def _bound_teacher(self) -> Teacher:
+        return self.teacher.bound_to(self.task)
+
+    def _with_settings(self, swept: Mapping[str, Value]) -> tuple[Task, Agent, Teacher]:
         parts: dict[str, Any] = {name: getattr(self, name) for name in PARTS}
-        swept = {
-            name: value
-            for name, value in lane.settings.items()
+        of_task = {
+            name.removeprefix("task."): value
+            for name, value in swept.items()
             if name.startswith("task.")
         }
+        for path, value in of_task.items():
+            parts["task"] = settings.put(parts["task"], path, value)
+        parts["teacher"] = (
+            self.teacher.bound_to(parts["task"]) if of_task else self._bound_teacher
+        )
         for name, value in swept.items():
-            parts["task"] = settings.put(
-                parts["task"], name.removeprefix("task."), value
-            )
-        parts["teacher"] = parts["teacher"].bound_to(parts["task"])
-        for name, value in lane.settings.items():
             part, _, path = name.partition(".")
             if part != "task":
                 parts[part] = settings.put(parts[part], path, value)
@@ -249,6 +274,19 @@ class RunConfig:
         if len(set(values)) < len(values):
             raise ValueError(
                 f"each value of {name} may be given once, got {', '.join(map(str, values))}"
+            )
+
+    def _check_halving(self) -> None:
+        if self.halving is None:
+            return
+        if not isinstance(self.halving, Halving):
+            raise ValueError(
+                f"halving must be a Halving of spjax.training.halving, got {self.halving!r}"
+            )
+        self.halving.check(self.evaluate_every)
+        if not self.over:
+            raise ValueError(
+                "halving is for sweeps: it needs settings to choose from, got none to sweep over"
             )
 
     def _check_pair(self) -> None:
@@ -288,39 +326,12 @@ class RunConfig:
                 f"the agent {names['agent']!r} has no state value; set teacher.value_source to return"
             )
 
-    def _check_lane(self, lane: Lane) -> None:
-        task, agent, teacher = self._with_settings(lane)
-        space = task.context_space
-        agent.check()
-        agent.check_contexts(space)
-        teacher.check(space)
-        if isinstance(agent, Episodic) and isinstance(task, EpisodicTask):
-            teacher.check_batch(agent.num_rollouts(task))
 
-
-def _several(name: str, values: Any) -> tuple[Value, ...]:
-    values = settings.plain(values)
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise ValueError(
-            f"{name} needs several values, such as ({values!r},), got {values!r}"
-        )
-    return tuple(map(settings.plain, values))
-
-
-def _check_count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise ValueError(f"{name} must be a whole number, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
-
-
-def _check_seeds(seeds: Sequence[Value]) -> None:
-    if not seeds:
-        raise ValueError("at least one seed is needed, got none")
-    for seed in seeds:
-        if isinstance(seed, bool) or not isinstance(seed, numbers.Integral):
-            raise ValueError(f"seeds must be whole numbers, got {seed!r}")
-    if min(seeds) < 0 or max(seeds) >= 2**32:
-        raise ValueError(f"seeds must lie in [0, 2^32), got {min(seeds)}..{max(seeds)}")
-    if len(set(seeds)) < len(seeds):
-        raise ValueError(f"each seed may be given once, got {list(seeds)}")
+def _check_together(task: Task, agent: Agent, teacher: Teacher) -> None:
+    """Checks the parts of a lane beside one another."""
+    space = task.context_space
+    agent.check()
+    agent.check_contexts(space)
+    teacher.check(space)
+    if isinstance(agent, Episodic) and isinstance(task, EpisodicTask):
+        teacher.check_batch(agent.num_rollouts(task))

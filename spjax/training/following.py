@@ -12,9 +12,9 @@ from jaxtyping import PyTree
 from spjax.runs import folder as layout
 from spjax.runs.schema import Lane
 from spjax.training.config import RunConfig
-from spjax.training.experiment import Metrics
 from spjax.training.lanes import Lanes
-from spjax.training.program import Program, Snapshot
+from spjax.training.program import Program
+from spjax.training.rounds import Results
 
 
 class Report:
@@ -25,24 +25,24 @@ class Report:
         folder: Path,
         config: RunConfig,
         iteration: int,
-        metrics: Metrics,
-        snapshot: Snapshot,
-        program: Program,
-        states: Lanes,
+        results: Results,
+        states: Callable[[], tuple[Program, Lanes]],
     ) -> None:
         self.folder = folder
         self.config = config
         self.iteration = iteration  # iterations completed
-        self.metrics = metrics  # [lane, iteration of the chunk, ...]
-        self.evaluation = snapshot.evaluation  # [lane]
-        self.contexts = snapshot.contexts  # [lane, sample, dim], drawn by the teacher
-        self._program = program
-        self._states: Lanes | None = states
+        self.going_on = tuple(results.lanes)  # numbers of the lanes that got here
+        self.metrics = (
+            results.metrics
+        )  # [lane that got here, iteration of the chunk, ...]
+        self.evaluation = results.snapshot.evaluation  # [lane that got here]
+        self.contexts = results.snapshot.contexts  # [lane that got here, sample, dim]
+        self._states: Callable[[], tuple[Program, Lanes]] | None = states
         self._stopped = False
 
     @property
     def lanes(self) -> list[Lane]:
-        """Seed and settings of each lane."""
+        """Seed and settings of each lane of the run."""
         return self.config.lanes()
 
     @property
@@ -55,7 +55,7 @@ class Report:
         self._stopped = True
 
     def agent_states(self) -> PyTree:
-        """Returns the agents' states on the host, arrays [lane, ...]; they are fetched when asked for.
+        """Returns the agents' states on the host, arrays [lane that got here, ...]; they are fetched when asked for.
 
         Raises:
             ValueError: the callback is over.
@@ -70,20 +70,21 @@ class Report:
         """Yields each iteration of the chunk and its numbers, by the names of the run folder's columns.
 
         The last one has those of the evaluation too, "evaluation.discounted_return" and so on. What is missing, such as a mean
-        over no episodes, or no single number, is left out.
+        over no episodes, or no single number, is left out. A lane that has stopped has no rows any more.
         """
+        if lane not in self.going_on:
+            return
+        place, num_lanes = self.going_on.index(lane), len(self.going_on)
         count = self.metrics.frozen.shape[1]
-        training = _columns(self.metrics, len(self.lanes), count)
+        training = _columns(self.metrics, num_lanes, count)
         evaluation = _columns(
-            jax.tree.map(lambda leaf: leaf[:, None], self.evaluation),
-            len(self.lanes),
-            1,
+            jax.tree.map(lambda leaf: leaf[:, None], self.evaluation), num_lanes, 1
         )
         for number in range(count):
-            row = {name: values[lane, number] for name, values in training.items()}
+            row = {name: values[place, number] for name, values in training.items()}
             if number == count - 1:
                 row |= {
-                    f"evaluation.{name}": values[lane, 0]
+                    f"evaluation.{name}": values[place, 0]
                     for name, values in evaluation.items()
                 }
             iteration = self.iteration - count + 1 + number
@@ -101,10 +102,9 @@ class Report:
             raise ValueError(
                 "the states of a run can be read during the callback only; copy what you need"
             )
-        chosen = self._program.layout.part(
-            self._states, lambda state: getattr(state, part)
-        )
-        return self._program.to_host(chosen)
+        program, states = self._states()
+        chosen = program.layout.part(states, lambda state: getattr(state, part))
+        return program.to_host(chosen)
 
 
 Callback: TypeAlias = Callable[[Report], object]

@@ -15,13 +15,16 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from jax.stages import Traced
 from jaxtyping import PyTree
 
 from spjax.cores import num_cores, working
 
 # every lane on the devices: all in a tuple (`Calls`), or in one pytree with the lane axis first (`Vmapped`)
 Lanes: TypeAlias = PyTree
-Compiled = Callable[..., Lanes]
+
+# of lanes; `finished=` may be a function to call when a lane is through, where they finish one by one
+Compiled: TypeAlias = Callable[..., Lanes]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +32,12 @@ class Layout(abc.ABC):
     """How lanes lie on the hardware, and how a function of one lane runs on all of them."""
 
     num_lanes: int
+    room: int | None = None  # lanes that a program has room for; None for these
+
+    @property
+    @abc.abstractmethod
+    def batch(self) -> int:
+        """How many lanes a compiled function takes; what was compiled for one layout serves all with the same number."""
 
     @property
     @abc.abstractmethod
@@ -56,14 +65,14 @@ class Layout(abc.ABC):
         """Returns a single lane, on the devices."""
 
     @abc.abstractmethod
-    def compile(
+    def trace(
         self,
         function: Callable[..., Any],
         lanes: tuple[Lanes, ...],
         *shared: Any,
         **options: Any,
-    ) -> Compiled:
-        """Returns the compiled function of all lanes, from the function of one lane.
+    ) -> Traced:
+        """Returns what is to be compiled for `batch` lanes, from the function of one lane.
 
         Args:
             function: of one lane; what all lanes share comes last.
@@ -72,9 +81,29 @@ class Layout(abc.ABC):
             options: of ``jax.jit``.
         """
 
+    @abc.abstractmethod
+    def ready(self, compiled: Callable[..., Any], num_arguments: int) -> Compiled:
+        """Returns the function of all lanes, from the one that was compiled, which has so many arguments of lanes."""
+
+    def compile(
+        self,
+        function: Callable[..., Any],
+        lanes: tuple[Lanes, ...],
+        *shared: Any,
+        **options: Any,
+    ) -> Compiled:
+        """Returns the compiled function of all lanes, from the function of one lane; see `trace`."""
+        traced = self.trace(function, lanes, *shared, **options)
+        return self.ready(executable(traced), len(lanes))
+
 
 class Calls(Layout):
     """For CPU: a lane is a call, and as many threads as there are cores make the calls."""
+
+    @property
+    def batch(self) -> int:
+        """One, whatever their number."""
+        return 1
 
     @property
     def workers(self) -> tuple[int, str]:
@@ -87,10 +116,8 @@ class Calls(Layout):
         def lane(index: int) -> PyTree:
             return jax.tree.map(lambda leaf: leaf[index], host)
 
-        return tuple(
-            jax.device_put(lane(index), jax.devices()[0])
-            for index in range(self.num_lanes)
-        )
+        lanes = tuple(lane(index) for index in range(self.num_lanes))
+        return jax.device_put(lanes, jax.devices()[0])
 
     def to_host(self, lanes: Lanes) -> PyTree:
         """Returns copies."""
@@ -108,35 +135,36 @@ class Calls(Layout):
         """Returns it as it is."""
         return lanes[index]
 
-    def compile(
+    def trace(
         self,
         function: Callable[..., Any],
         lanes: tuple[Lanes, ...],
         *shared: Any,
         **options: Any,
-    ) -> Compiled:
-        """Compiles for one lane."""
-        compiled = _compiled(
-            function, options, *(argument[0] for argument in lanes), *shared
-        )
+    ) -> Traced:
+        """Traces one lane."""
+        return _traced(function, options, *(argument[0] for argument in lanes), *shared)
 
-        def call(*arguments: PyTree) -> Lanes:
-            each, shared = (
-                zip(*arguments[: len(lanes)], strict=True),
-                arguments[len(lanes) :],
-            )
-            num_threads, _ = self.workers
+    def ready(self, compiled: Callable[..., Any], num_arguments: int) -> Compiled:
+        """Calls it for lane after lane, on every core."""
+
+        def call(
+            *arguments: PyTree, finished: Callable[[], object] | None = None
+        ) -> Lanes:
+            each = list(zip(*arguments[:num_arguments], strict=True))
+            shared = arguments[num_arguments:]
+
+            def run(lane: tuple[PyTree, ...]) -> PyTree:
+                after = jax.block_until_ready(compiled(*lane, *shared))
+                if finished is not None:
+                    finished()
+                return after
+
+            num_threads = min(num_cores(), len(each))
             threads = ThreadPoolExecutor(num_threads)
             try:
                 with working(num_threads):
-                    return tuple(
-                        threads.map(
-                            lambda lane: jax.block_until_ready(
-                                compiled(*lane, *shared)
-                            ),
-                            each,
-                        )
-                    )
+                    return tuple(threads.map(run, each))
             finally:  # after Ctrl-C, lanes that run cannot be stopped and nobody waits for them
                 threads.shutdown(wait=False, cancel_futures=True)
 
@@ -144,16 +172,22 @@ class Calls(Layout):
 
 
 class Vmapped(Layout):
-    """For accelerators: every device vmaps its lanes; the last lane is repeated until they divide evenly."""
+    """For accelerators: every device vmaps its lanes; the last lane is repeated until they divide evenly, or fill the room."""
+
+    @property
+    def batch(self) -> int:
+        """All, and those that are repeated."""
+        devices = self.workers[0]
+        return -(-(self.room or self.num_lanes) // devices) * devices
 
     @property
     def workers(self) -> tuple[int, str]:
         """Devices, or fewer if there are not so many lanes."""
-        return min(jax.device_count(), self.num_lanes), "device"
+        return min(jax.device_count(), self.room or self.num_lanes), "device"
 
     def to_devices(self, host: PyTree) -> Lanes:
         """Returns sharded arrays [lane, ...]."""
-        lanes = np.minimum(np.arange(self._padded), self.num_lanes - 1)
+        lanes = np.minimum(np.arange(self.batch), self.num_lanes - 1)
         return jax.device_put(
             jax.tree.map(lambda leaf: leaf[lanes], host), self._sharding
         )
@@ -167,7 +201,7 @@ class Vmapped(Layout):
 
         def of_all(leaf: PyTree) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct(
-                (self._padded, *leaf.shape), leaf.dtype, sharding=self._sharding
+                (self.batch, *leaf.shape), leaf.dtype, sharding=self._sharding
             )
 
         return jax.tree.map(of_all, lane)
@@ -181,14 +215,14 @@ class Vmapped(Layout):
         lane = jax.tree.map(lambda leaf: leaf[index], lanes)
         return jax.device_put(lane, jax.devices()[0])
 
-    def compile(
+    def trace(
         self,
         function: Callable[..., Any],
         lanes: tuple[Lanes, ...],
         *shared: Any,
         **options: Any,
-    ) -> Compiled:
-        """Compiles for all lanes together."""
+    ) -> Traced:
+        """Traces all lanes together."""
 
         def on_all(*arguments: PyTree) -> Lanes:
             each, shared = arguments[: len(lanes)], arguments[len(lanes) :]
@@ -198,12 +232,17 @@ class Vmapped(Layout):
                 vmapped, mesh=mesh, in_specs=specs, out_specs=specs, check_vma=False
             )(*each)
 
-        return _compiled(on_all, options, *lanes, *shared)
+        return _traced(on_all, options, *lanes, *shared)
 
-    @property
-    def _padded(self) -> int:
-        devices = self.workers[0]
-        return -(-self.num_lanes // devices) * devices
+    def ready(self, compiled: Callable[..., Any], num_arguments: int) -> Compiled:
+        """Returns it as it is: all lanes finish together."""
+
+        def call(
+            *arguments: PyTree, finished: Callable[[], object] | None = None
+        ) -> Lanes:
+            return compiled(*arguments)
+
+        return call
 
     @property
     def _sharding(self) -> NamedSharding:
@@ -212,13 +251,20 @@ class Vmapped(Layout):
         )
 
 
-def _compiled(
+def _traced(
     function: Callable[..., Any], options: Mapping[str, Any], *arguments: Any
-) -> Compiled:
-    """Returns the compiled function, in single precision whatever JAX_ENABLE_X64 says.
+) -> Traced:
+    """Returns the traced function, in single precision whatever JAX_ENABLE_X64 says.
 
     What needs more asks for it itself, see `spjax.solvers.precision`.
     """
     with jax.enable_x64(False):
-        lowered = jax.jit(function, **options).lower(*arguments)
-    return lowered.compile()
+        return jax.jit(function, **options).trace(*arguments)
+
+
+def executable(traced: Traced) -> Callable[..., Any]:
+    """Returns the compiled function, in single precision too."""
+    with jax.enable_x64(False):
+        lowered = traced.lower()
+    compiled: Callable[..., Any] = lowered.compile()
+    return compiled

@@ -145,10 +145,10 @@ def load_policy(
     """
     config = read_config(Path(run), accept_changes)
     number = chosen_lane(config, seed, setting or {})
-    _, program, states = restore(run, accept_changes)
+    _, program, states = restore(run, accept_changes, [number])
     return Policy(
-        experiment=program.layout.one(program.experiments, number),
-        agent_state=program.layout.one(states, number).agent_state,
+        experiment=program.layout.one(program.experiments, 0),
+        agent_state=program.layout.one(states, 0).agent_state,
         lane=config.lanes()[number],
         iteration=program.iteration(states),
     )

@@ -10,10 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jax.stages import Traced
 from jaxtyping import Array, Float, Int, PyTree
 
 from spjax.training.experiment import Evaluation, Experiment, Metrics, RunState
-from spjax.training.lanes import Calls, Compiled, Lanes, Layout, Vmapped
+from spjax.training.lanes import Calls, Compiled, Lanes, Layout, Vmapped, executable
 from spjax.trees import by_path, with_keys, without_keys
 
 NUM_SNAPSHOT_CONTEXTS = 20
@@ -30,42 +31,62 @@ class Snapshot:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """The compiled functions of a sweep with a fixed number of lanes."""
+    """The compiled functions of a sweep, for as many lanes as there is room for."""
 
     layout: Layout
     experiments: Lanes
     compiler_options: dict[str, bool]
     _state: RunState  # shapes and dtypes of a lane
+    _kept: dict[Any, Any]  # what is traced and compiled, by function and batch
 
     @classmethod
     def of(
-        cls, experiments: Experiment, layout: type[Layout] | None = None
+        cls,
+        experiments: Experiment,
+        layout: type[Layout] | None = None,
+        room: int | None = None,
     ) -> "Program":
         """Returns the program for experiments with a leading lane axis, in the layout of this platform or another one."""
-        layout = layout or (Calls if jax.default_backend() == "cpu" else Vmapped)
-        placed = layout(jax.tree.leaves(experiments)[0].shape[0])
+        layout = layout or layout_here()
+        placed = layout(_num_lanes(experiments), room)
         lane = jax.tree.map(lambda leaf: leaf[0], experiments)
-        with jax.enable_x64(False):  # as in `Layout.compile`
+        with jax.enable_x64(False):  # as in `Layout.trace`
             state = jax.eval_shape(_init, lane, jax.ShapeDtypeStruct((), jnp.uint32))
         return cls(
             placed,
             placed.to_devices(experiments),
             experiments.task.compiler_options,
             state,
+            {},
+        )
+
+    def of_others(self, experiments: Experiment, room: int | None = None) -> "Program":
+        """Returns the program for other lanes of the same sweep, which shares what is compiled."""
+        placed = type(self.layout)(_num_lanes(experiments), room)
+        return dataclasses.replace(
+            self, layout=placed, experiments=placed.to_devices(experiments)
+        )
+
+    def trace(self, length: int) -> Traced:
+        """Returns what `compile` compiles."""
+        lanes = (self.experiments, self.layout.abstract(self._state))
+        return self._once(
+            ("trace", length),
+            lambda: self.layout.trace(
+                functools.partial(_chunk, length),
+                lanes,
+                jax.ShapeDtypeStruct((), jnp.int32),
+                donate_argnums=1,
+                compiler_options=self.compiler_options,
+            ),
         )
 
     def compile(self, length: int) -> tuple["Chunk", float]:
         """Returns the function that runs up to `length` iterations and evaluates, and the seconds compiling it took."""
         start = time.perf_counter()
-        lanes = (self.experiments, self.layout.abstract(self._state))
-        count = jax.ShapeDtypeStruct((), jnp.int32)
-        chunk = functools.partial(_chunk, length)
-        compiled = self.layout.compile(
-            chunk,
-            lanes,
-            count,
-            donate_argnums=1,
-            compiler_options=self.compiler_options,
+        compiled = self._once(
+            ("chunk", length),
+            lambda: self.layout.ready(executable(self.trace(length)), 2),
         )
         return Chunk(compiled, self), time.perf_counter() - start
 
@@ -77,7 +98,8 @@ class Program:
 
     def on_lanes(self, function: Callable[..., Any], *lanes: Lanes) -> Lanes:
         """Returns for every lane what a function of its experiment and of these arguments returns."""
-        return self.compiled(function, *lanes)(self.experiments, *lanes)
+        compiled = self._once(function, lambda: self.compiled(function, *lanes))
+        return compiled(self.experiments, *lanes)
 
     def compiled(self, function: Callable[..., Any], *lanes: Lanes) -> Compiled:
         """Returns the compiled function of `experiments` and arguments like these, from a function of one lane."""
@@ -85,15 +107,21 @@ class Program:
             function, (self.experiments, *lanes), compiler_options=self.compiler_options
         )
 
+    def _once(self, what: Any, make: Callable[[], Any]) -> Any:
+        """Returns what was made for a batch of this size, and makes it where nothing was."""
+        key = what, self.layout.batch
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
     def to_host(self, lanes: Lanes) -> PyTree:
         """Returns NumPy arrays [lane, ...]; of keys their raw data."""
         return self.layout.to_host(without_keys(lanes))
 
     def iteration(self, states: Lanes) -> int:
-        """Returns how many iterations the states have behind them."""
-        return int(
-            self.to_host(self.layout.part(states, lambda state: state.iteration))[0]
-        )
+        """Returns how many iterations the states have behind them; of those that do not go on any more, fewer."""
+        done = self.to_host(self.layout.part(states, lambda state: state.iteration))
+        return int(done.max())
 
     def to_arrays(self, states: Lanes) -> dict[str, np.ndarray]:
         """Returns the states on the host, each leaf [lane, ...] under the path of its fields: "agent_state/params/0"."""
@@ -108,11 +136,10 @@ class Program:
         )
 
     def kinds(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-        """Returns shapes and dtypes of what `to_arrays` returns."""
-        lane = by_path(self._host_state())
+        """Returns shapes and dtypes of what `to_arrays` returns, of one lane."""
         return {
-            name: ((self.layout.num_lanes, *leaf.shape), np.dtype(leaf.dtype))
-            for name, leaf in lane.items()
+            name: (leaf.shape, np.dtype(leaf.dtype))
+            for name, leaf in by_path(self._host_state()).items()
         }
 
     def states(self, host: PyTree) -> Lanes:
@@ -132,18 +159,39 @@ class Chunk:
     compiled: Compiled
     program: Program
 
-    def __call__(self, states: Lanes, count: int) -> tuple[Lanes, Metrics, Snapshot]:
+    def __call__(
+        self,
+        states: Lanes,
+        count: int,
+        finished: Callable[[], object] | None = None,
+    ) -> tuple[Lanes, Metrics, Snapshot]:
         """Runs `count` iterations; 0 only evaluates.
+
+        Args:
+            states: the lanes' states, which are gone after the call.
+            count: iterations.
+            finished: called when a lane is through, where they finish one by one; from any thread.
 
         Returns:
             new states on the devices, and on the host metrics [lane, count, ...] and snapshots [lane, ...].
         """
-        after = self.compiled(self.program.experiments, states, jnp.int32(count))
+        after = self.compiled(
+            self.program.experiments, states, jnp.int32(count), finished=finished
+        )
         states = self.program.layout.part(after, lambda lane: lane[0])
         metrics, snapshot = self.program.to_host(
             self.program.layout.part(after, lambda lane: lane[1:])
         )
         return states, jax.tree.map(lambda leaf: leaf[:, :count], metrics), snapshot
+
+
+def layout_here() -> type[Layout]:
+    """Returns how lanes lie on this platform."""
+    return Calls if jax.default_backend() == "cpu" else Vmapped
+
+
+def _num_lanes(experiments: Experiment) -> int:
+    return int(jax.tree.leaves(experiments)[0].shape[0])
 
 
 def _init(experiment: Experiment, seed: Array) -> RunState:

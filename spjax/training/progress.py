@@ -1,7 +1,9 @@
 """What the terminal shows while a sweep trains."""
 
 import math
-from collections.abc import Iterable
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
 
 import numpy as np
@@ -19,10 +21,14 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
+from spjax.runs.cuts import Cut
+from spjax.runs.schema import Lane
 from spjax.teachers.base import Teacher
 from spjax.training.experiment import Metrics
 from spjax.training.program import Snapshot
 
+_MOST_NAMED = 4  # lanes in a line
+PATIENCE = 20.0  # seconds, after which something is to be seen
 WIDE = 110  # columns, from which on there is room for a bar and the time elapsed
 
 
@@ -58,6 +64,7 @@ class SweepProgress:
             speed_estimate_period=math.inf,  # seconds; a chunk may take longer than any shorter period
         )
         self._task = self._bar.add_task("", total=num_iterations, completed=start)
+        self._start, self._said = start, time.monotonic()
 
     def __enter__(self) -> "SweepProgress":
         self._bar.start()
@@ -77,6 +84,24 @@ class SweepProgress:
                 soft_wrap=True,
             )
             self._next_line = iteration + max(1, self._total // 20)
+            self._said = time.monotonic()
+        self._start = iteration
+
+    def part(self, target: int, done: int, of: int) -> None:
+        """Shows that so many lanes have got to the target, the iteration after the last one that was shown.
+
+        Without a terminal that is a line after the first `PATIENCE` seconds without one.
+        """
+        way = (target - self._start) * done / of
+        self._bar.update(self._task, completed=self._start + way)
+        if self._lines and done < of and time.monotonic() - self._said > PATIENCE:
+            self._console.print(
+                f"iteration {self._start}/{self._total}  {eta(self._bar.tasks[0])}  "
+                f"{done} of {count(of, 'run')} at iteration {target}",
+                highlight=False,
+                soft_wrap=True,
+            )
+            self._said = time.monotonic()
 
     def note(self, text: str) -> None:
         """Prints a line above the bar."""
@@ -132,12 +157,81 @@ def standstill(
         present: whether there were any.
     """
     said: str | None = None
-    for teacher, value, known in zip(teachers, returns, present, strict=True):
-        why = teacher.still(iteration, float(value)) if known else None
+    for why in _reasons(teachers, iteration, returns, present):
         if why is None or said not in (None, why):
             return None
         said = why
     return said
+
+
+def ended_at_a_standstill(
+    teachers: Iterable[Teacher],
+    iteration: int,
+    returns: Float[np.ndarray, " lane"],
+    present: Bool[np.ndarray, " lane"],
+) -> str | None:
+    """Returns one sentence about the lanes whose curriculum does not move at the end, None where each may; as `standstill`."""
+    every = list(_reasons(teachers, iteration, returns, present))
+    still = [why for why in every if why is not None]
+    if not still:
+        return None
+    commonest, number = Counter(still).most_common(1)[0]
+    of = f"{len(still)} of {count(len(every), 'run')} ended at a standstill"
+    return f"{of}: {commonest}" + ("" if number == len(still) else f" ({number} runs)")
+
+
+def _reasons(
+    teachers: Iterable[Teacher],
+    iteration: int,
+    returns: Float[np.ndarray, " lane"],
+    present: Bool[np.ndarray, " lane"],
+) -> Iterator[str | None]:
+    for teacher, value, known in zip(teachers, returns, present, strict=True):
+        yield teacher.still(iteration, float(value)) if known else None
+
+
+def newly_frozen(
+    frozen: Collection[int], said: Collection[int], lanes: Sequence[Lane]
+) -> str | None:
+    """Returns one sentence about lanes that are frozen and were not before, None where there are none."""
+    new = [lane for lane in frozen if lane not in said]
+    if not new:
+        return None
+    return (
+        f"frozen, because the parameters became non-finite: {_some(new, lanes)}; "
+        "it stays as it was before, the others go on"
+        if len(new) == 1
+        else f"frozen, because their parameters became non-finite: {_some(new, lanes)}; "
+        "they stay as they were before, the others go on"
+    )
+
+
+def newly_stopped(cuts: Sequence[Cut], lanes: Sequence[Lane]) -> str:
+    """Returns one sentence about the settings that stop at a rung."""
+    left = cuts[0].of - len(cuts)
+    best = max(cuts, key=lambda cut: -cut.rank)
+    kept, mean = (
+        "not finite" if value is None else f"{value:.2f}"
+        for value in (best.kept, best.mean)
+    )
+    return (
+        f"iteration {best.iteration}: {count(len(cuts), 'setting')} of {best.of} "
+        f"stopped, {left} go on; the last of these has a return of {kept}, the first that stopped {mean}"
+    )
+
+
+def _some(numbers: Sequence[int], lanes: Sequence[Lane]) -> str:
+    """Returns seeds and settings of lanes, of many those of the first."""
+    names = []
+    for number in numbers[:_MOST_NAMED]:
+        lane = lanes[number]
+        swept = "".join(
+            f", {name.rpartition('.')[2]} = {value}"
+            for name, value in lane.settings.items()
+        )
+        names.append(f"seed {lane.seed}{swept}")
+    more = len(numbers) - len(names)
+    return "; ".join(names) + (f" and {count(more, 'run')} more" if more else "")
 
 
 def describe(metrics: Metrics, snapshot: Snapshot) -> str:

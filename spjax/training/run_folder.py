@@ -57,6 +57,7 @@ def record_of(config: RunConfig, command: str) -> RunRecord:
         uses=tuple(dataclasses.asdict(use) for use in config.uses()),
         preset=config.preset,
         reference=config.reference,
+        halving=spelled["halving"],
     )
 
 

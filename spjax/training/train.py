@@ -1,4 +1,4 @@
-"""The host loop: run a chunk, write what came out, save, show; and the same from where a run folder stops."""
+"""Training from the start, or from where a run folder stops."""
 
 import dataclasses
 import signal
@@ -8,24 +8,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
 from spjax.cache import keep_compiled_programs
 from spjax.runs import folder as layout
-from spjax.runs.checkpoint import Checkpoints
 from spjax.training.config import RunConfig
 from spjax.training.extension import check_extension, extend, time_left
-from spjax.training.following import Callback, Followers, Report
+from spjax.training.following import Callback, Followers
+from spjax.training.footprint import check_at_once
 from spjax.training.lanes import Lanes
-from spjax.training.program import Chunk, Program
-from spjax.training.progress import SweepProgress, standstill
+from spjax.training.loop import Interrupted, StopRequest, Training, newest_states
+from spjax.training.program import Program
+from spjax.training.progress import SweepProgress
 from spjax.training.run_folder import read_config, write_config
-from spjax.training.writer import Writer, newest_state
 
-
-class Interrupted(Exception):
-    """Ctrl-C was pressed; the run is saved and can be resumed, or it has just finished."""
+__all__ = ["Interrupted", "restore", "resume", "train"]
 
 
 def train(
@@ -35,6 +32,7 @@ def train(
     progress: bool = True,
     command: str = "spjax.train",
     callback: Callback | Sequence[Callback] | None = None,
+    lanes_at_once: int | None = None,
 ) -> Path:
     """Trains every lane of a sweep and returns its run folder.
 
@@ -44,27 +42,29 @@ def train(
         progress: whether to show how far it is.
         command: what the run folder says that it was made by.
         callback: called with a `Report` after each chunk of iterations, once it is saved; it may stop the run. One or several.
+        lanes_at_once: how many lanes are worked on together before they are saved; None for what fits into memory. The results
+            are the same; on an accelerator rounding may differ.
 
     Raises:
         ValueError: the configuration is wrong, the folder exists and is not empty, or another process is training in it.
-        Interrupted: Ctrl-C; the run folder holds everything up to the last chunk.
+        Interrupted: Ctrl-C or SIGTERM; the run folder holds everything up to the last chunk.
+        MemoryError: there is not enough for a single lane.
         OSError: the run folder cannot be written, for example because the disk is full; what was saved before stays.
     """
     folder, followers = Path(folder), Followers.of(callback)
     config.check()
+    check_at_once(lanes_at_once)
     layout.check_free(folder)
     keep_compiled_programs()
-    program = Program.of(config.experiments())
     with (
         _claimed(folder),
         _shown(config, 0, progress) as bar,
         _first_interrupt() as interrupted,
     ):
-        writer = Writer(folder, config)
-        chunk = writer.compile(program, bar)
+        run = Training(folder, config, bar, lanes_at_once)
+        run.compile()
         write_config(folder, config, command)
-        states = writer.begin(chunk)
-        _run(chunk, writer, states, bar, interrupted, followers)
+        run.go(interrupted, followers)
     return folder
 
 
@@ -75,6 +75,7 @@ def resume(
     accept_changes: bool = False,
     iterations: int | None = None,
     callback: Callback | Sequence[Callback] | None = None,
+    lanes_at_once: int | None = None,
 ) -> Path:
     """Continues a run from its newest checkpoint; a finished run is left as it is, or extended.
 
@@ -86,6 +87,7 @@ def resume(
         accept_changes: whether the user's own files may be others than those that the run began with.
         iterations: how long the run is from now on; None for as long as it was meant to be.
         callback: as for `train`.
+        lanes_at_once: as for `train`; it need not be what it was.
 
     Raises:
         ValueError: the folder is missing, half-written or from another version, or more iterations are done already.
@@ -97,49 +99,51 @@ def resume(
     if iterations is not None:
         config = dataclasses.replace(config, num_iterations=iterations)
     config.check()
+    check_at_once(lanes_at_once)
     if config.num_iterations == meant and layout.is_finished(folder):
         return folder
     check_extension(folder, config.num_iterations)
     keep_compiled_programs()
-    program = Program.of(config.experiments())
     with layout.locked(folder):
         estimate = time_left(folder, config.num_iterations)
         if config.num_iterations != meant:
             extend(folder, config.num_iterations)
-        writer = Writer(folder, config)
-        states = writer.restore(program)
         with (
-            _shown(config, writer.iteration, progress) as bar,
+            _shown(config, layout.last_iteration(folder), progress) as bar,
             _first_interrupt() as interrupted,
         ):
+            run = Training(folder, config, bar, lanes_at_once)
+            run.restore()
             if estimate is not None:
                 bar.note(estimate)
-            chunk = writer.compile(program, bar)
-            if states is None:
-                states = writer.begin(chunk)
-            _run(chunk, writer, states, bar, interrupted, followers)
+            run.compile()
+            run.go(interrupted, followers)
     return folder
 
 
 def restore(
-    folder: str | Path, accept_changes: bool = False
+    folder: str | Path,
+    accept_changes: bool = False,
+    lanes: Sequence[int] | None = None,
 ) -> tuple[RunConfig, Program, Lanes]:
-    """Returns a run's configuration, its program and its newest state, on the devices.
+    """Returns a run's configuration, a program and the newest states, on the devices, of all lanes or of these.
 
     Raises:
         ValueError: no run folder, or no checkpoint that can be read.
     """
     folder = Path(folder)
     config = read_config(folder, accept_changes)
-    program = Program.of(config.experiments())
-    state = newest_state(Checkpoints(folder / layout.CHECKPOINTS), program)
-    if state is None:
+    every = config.lanes()
+    lanes = range(len(every)) if lanes is None else lanes
+    program = Program.of(config.experiments([every[lane] for lane in lanes]))
+    arrays = newest_states(folder, program, lanes)
+    if arrays is None:
         if layout.is_finished(folder):
             raise ValueError(
                 f"{folder} is finished but has no checkpoints, which its policies would be in"
             )
         raise ValueError(f"{folder} has no checkpoint yet; resume it first")
-    return config, program, state
+    return config, program, program.from_arrays(arrays)
 
 
 @contextmanager
@@ -161,65 +165,13 @@ def _shown(config: RunConfig, start: int, progress: bool) -> SweepProgress:
     return SweepProgress(config.num_iterations, start, Console(), progress)
 
 
-def _run(
-    chunk: Chunk,
-    writer: Writer,
-    states: Lanes,
-    bar: SweepProgress,
-    interrupted: threading.Event,
-    followers: Followers,
-) -> None:
-    """Trains from these states to the end; the caller holds the folder."""
-    config = writer.config
-    num_iterations, every = config.num_iterations, config.evaluate_every
-    lanes, watched = config.lanes(), bar.shown
-    while writer.iteration < num_iterations:
-        # up to the next multiple: an extended run may begin between two of them
-        length = min(
-            every - writer.iteration % every, num_iterations - writer.iteration
-        )
-        states, metrics, snapshot = chunk(states, length)
-        writer.chunk(writer.iteration + length, metrics, snapshot)
-        writer.save(writer.iteration + length, chunk.program, states)
-        bar.update(writer.iteration, metrics, snapshot)
-        if watched:
-            returns = metrics.discounted_return
-            seen = np.asarray(returns.value)[:, -1], np.asarray(returns.present)[:, -1]
-            teachers = (config.experiment(lane).teacher for lane in lanes)
-            if why := standstill(teachers, writer.iteration, *seen):
-                bar.note(why)
-                watched = False  # it is said
-        stopped = False
-        if followers.callbacks:
-            stopped = followers.told(
-                Report(
-                    writer.folder,
-                    config,
-                    writer.iteration,
-                    metrics,
-                    snapshot,
-                    chunk.program,
-                    states,
-                )
-            )
-        if writer.iteration < num_iterations:
-            where = f"stopped at iteration {writer.iteration}; continue with: spjax resume {writer.folder}"
-            if interrupted.is_set():
-                raise Interrupted(where)
-            if stopped:
-                bar.note(where)
-                return
-    writer.finish(chunk.program, states)
-    if (
-        interrupted.is_set()
-    ):  # what comes after the run, such as the next one, should not start
-        raise Interrupted(f"{writer.folder} is finished")
-
-
 @contextmanager
-def _first_interrupt() -> Iterator[threading.Event]:
-    """Yields an event that the first Ctrl-C sets; a second one raises KeyboardInterrupt at once."""
-    event = threading.Event()
+def _first_interrupt() -> Iterator[StopRequest]:
+    """Yields an event that the first Ctrl-C or SIGTERM sets; a second one raises KeyboardInterrupt at once.
+
+    SIGTERM is how a cluster ends a job. Who handles it already goes on to do so.
+    """
+    event = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield event
         return
@@ -227,13 +179,20 @@ def _first_interrupt() -> Iterator[threading.Event]:
     def handle(number: int, frame: Any) -> None:
         if event.is_set():
             raise KeyboardInterrupt
+        event.number = number
         event.set()
-        Console(stderr=True).print(
+        said = (
             "stopping after this chunk; press Ctrl-C again to stop at once"
+            if number == signal.SIGINT
+            else "asked to end; stopping after this chunk"
         )
+        Console(stderr=True).print(said)
 
-    previous = signal.signal(signal.SIGINT, handle)
+    previous = {signal.SIGINT: signal.signal(signal.SIGINT, handle)}
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        previous[signal.SIGTERM] = signal.signal(signal.SIGTERM, handle)
     try:
         yield event
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, before in previous.items():
+            signal.signal(number, before)

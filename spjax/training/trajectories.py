@@ -1,5 +1,7 @@
 """Episodes of a run's policies on the target, for pictures."""
 
+from collections.abc import Sequence
+
 import jax
 import numpy as np
 import pyarrow as pa
@@ -14,18 +16,12 @@ EPISODES_PER_LANE = 10
 _STREAM = 2**31 - 2  # folded into the run's key
 
 
-def trajectories(program: Program, states: Lanes, lanes: list[Lane]) -> pa.Table:
+def trajectories(
+    program: Program, states: Lanes, lanes: list[Lane], numbers: Sequence[int]
+) -> pa.Table:
     """Returns a table with one row an episode: the path (x, y), context, success and discounted return."""
-
-    def play(experiment: Experiment, state: RunState) -> tuple:
-        key_contexts, key_play = jax.random.split(
-            jax.random.fold_in(state.key, _STREAM)
-        )
-        contexts = experiment.target_contexts(key_contexts, EPISODES_PER_LANE)
-        return contexts, *experiment.play(state, key_play, contexts)
-
-    contexts, outcome, paths = program.to_host(program.on_lanes(play, states))
-    columns = lane_columns(lanes, EPISODES_PER_LANE)
+    contexts, outcome, paths = program.to_host(program.on_lanes(_play, states))
+    columns = lane_columns(lanes, EPISODES_PER_LANE, numbers)
     lengths = outcome.length.reshape(-1)
     rows = np.moveaxis(paths, 1, 2).reshape(len(lengths), -1, 2)
     return pa.table(
@@ -45,3 +41,9 @@ def trajectories(program: Program, states: Lanes, lanes: list[Lane]) -> pa.Table
             "discounted_return": outcome.discounted_return.reshape(-1),
         }
     )
+
+
+def _play(experiment: Experiment, state: RunState) -> tuple:
+    key_contexts, key_play = jax.random.split(jax.random.fold_in(state.key, _STREAM))
+    contexts = experiment.target_contexts(key_contexts, EPISODES_PER_LANE)
+    return contexts, *experiment.play(state, key_play, contexts)

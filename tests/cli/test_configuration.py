@@ -11,6 +11,8 @@ from spjax.cli.flags import Group, parse
 from spjax.cli.render import RenderFlags
 from spjax.cli.training import _free_folder
 from spjax.self_paced.schedules import Bound
+from spjax.training.config import RunConfig
+from spjax.training.halving import Halving
 from tests.cli.conftest import P3D
 
 
@@ -126,6 +128,20 @@ def test_a_sweep_is_the_grid_of_its_values(captured_config):
         "teacher.schedule.offset": (10, 20),
     }
     assert len(config.lanes()) == 8
+
+
+def test_a_sweep_is_told_when_to_stop_settings_and_how_many_runs_go_at_once(
+    captured_config,
+):
+    over = "agent.learning_rate=1e-4,1e-3"
+    config, _, how = captured_config(
+        *("sweep", P3D, "--over", over, "--halve", "0.4", "--every", "20"),
+        *("--lanes-at-once", "3"),
+    )
+    assert config.halving == Halving(0.4, 20)
+    assert how["lanes_at_once"] == 3
+    assert RunConfig.built(config.spelled()).halving == config.halving
+    assert captured_config("sweep", P3D, "--over", over)[0].halving is None
 
 
 def test_a_sweep_over_targets_reads_several_numbers_for_each_value(captured_config):

@@ -44,6 +44,17 @@ NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"
             ["train", "point-mass-3"],
             "unknown task 'point-mass-3'; did you mean 'point-mass-3d'?",
         ),
+        (
+            ["sweep", P3D, "--over", "agent.discount=0.9,0.95", "--every", "20"],
+            "--every is for --halve, got --every 20 alone",
+        ),
+        (
+            [
+                *("sweep", P3D, "--over", "agent.discount=0.9,0.95"),
+                *("--halve", "0.5", "--every", "7"),
+            ],
+            "every must be a multiple of evaluate_every, 5, since settings are ranked by an evaluation, got 7",
+        ),
         (["train", P3D, "--agent", "pp"], "unknown agent 'pp'; did you mean 'ppo'?"),
         (
             ["train", P3D, "--agent"],

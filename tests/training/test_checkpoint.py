@@ -9,10 +9,10 @@ from spjax.runs.checkpoint import Checkpoints
 
 STATE = {
     "weights/0": np.arange(6, dtype=np.float32).reshape(2, 3),
-    "weights/1": np.asarray([np.nan, -0.0, np.inf], np.float32),
+    "weights/1": np.asarray([[np.nan, -0.0, np.inf]] * 2, np.float32),
     "step": np.asarray([7, 7], np.int32),
 }
-KINDS = {name: (array.shape, array.dtype) for name, array in STATE.items()}
+KINDS = {name: (array.shape[1:], array.dtype) for name, array in STATE.items()}
 
 
 @pytest.fixture
@@ -88,13 +88,13 @@ def test_wherever_a_byte_is_wrong_or_the_rest_is_missing_no_other_state_comes_ba
     [
         (
             "step",
-            ((), np.dtype(np.int32)),
-            r"step is int32\[2\] and should be int32\[\]",
+            ((3,), np.dtype(np.int32)),
+            r"step is int32\[\] and should be int32\[3\]",
         ),
         (
             "step",
-            ((2,), np.dtype(np.float32)),
-            r"step is int32\[2\] and should be float32\[2\]",
+            ((), np.dtype(np.float32)),
+            r"step is int32\[\] and should be float32\[\]",
         ),
         (
             "bias",
@@ -117,3 +117,51 @@ def test_a_checkpoint_of_another_program_is_one_sentence(
         ValueError, match=f"000002.npz is of another program: {sentence}$"
     ):
         checkpoints.restore(2, kinds)
+
+
+def rows(*lanes):
+    """Returns what these lanes of a run of four would save."""
+    whole = {"step": np.arange(4, dtype=np.int32), "weights": np.eye(4)}
+    return {name: array[list(lanes)] for name, array in whole.items()}
+
+
+OF_A_LANE = {"step": ((), np.dtype(np.int32)), "weights": ((4,), np.dtype(float))}
+
+
+def test_lanes_come_back_from_whatever_blocks_they_were_saved_in(checkpoints):
+    checkpoints.save(2, rows(0, 1, 2, 3))
+    checkpoints.save_block(4, [0, 2], rows(0, 2) | {"beside": np.asarray([5, 7])})
+    checkpoints.save_block(4, [1, 3], rows(1, 3) | {"beside": np.asarray([6, 8])})
+    for iteration in (2, 4):
+        assert_same_bits(checkpoints.restore(iteration, OF_A_LANE), rows(0, 1, 2, 3))
+        assert_same_bits(checkpoints.restore(iteration, OF_A_LANE, [3, 0]), rows(3, 0))
+    lanes, found = checkpoints.beside(4, ["beside"])
+    assert lanes == [0, 1, 2, 3]
+    assert found["beside"].tolist() == [5, 6, 7, 8]
+    with pytest.raises(ValueError, match=r"000004.npz has no lane 4$"):
+        checkpoints.restore(4, OF_A_LANE, [4])
+
+
+def test_a_damaged_block_is_no_block_and_the_others_stay(checkpoints, tmp_path):
+    checkpoints.save_block(4, [0, 1], rows(0, 1))
+    checkpoints.save_block(4, [2, 3], rows(2, 3))
+    (tmp_path / "checkpoints" / "000004" / "000002.npz").write_bytes(b"half")
+    with pytest.raises(ValueError, match=r"000002.npz cannot be read"):
+        checkpoints.restore(4, OF_A_LANE)
+    checkpoints.discard_unreadable(4, OF_A_LANE)
+    assert sorted(checkpoints.lanes(4)) == [0, 1]
+
+
+def test_files_with_lanes_that_stopped_stay_as_long_as_the_run(checkpoints, tmp_path):
+    for iteration, pairs in ((5, [(0, 1), (2, 3)]), (10, [(0, 1)]), (15, [(0, 1)])):
+        for pair in pairs:
+            checkpoints.save_block(iteration, pair, rows(*pair))
+    checkpoints.prune({5: {3}})
+    files = (tmp_path / "checkpoints").rglob("*.npz")
+    assert sorted(
+        str(file.relative_to(tmp_path / "checkpoints")) for file in files
+    ) == [
+        "000005/000002.npz",
+        "000010/000000.npz",
+        "000015/000000.npz",
+    ]

@@ -12,6 +12,8 @@ from spjax.training import extension
 from tests.training.conftest import tiny
 from tests.training.test_resume import assert_same_run
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 
 def parts(folder, kind):
     return sorted(path.stem for path in (folder / kind).glob("*.parquet"))

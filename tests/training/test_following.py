@@ -15,6 +15,8 @@ from spjax.training.train import restore
 from tests.training.conftest import tiny
 from tests.training.test_resume import assert_same_run
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 
 @pytest.mark.slow
 def test_a_callback_follows_the_run_stops_it_and_the_resumed_run_has_the_same_bits(

@@ -108,3 +108,21 @@ def test_what_a_lane_raises_ends_the_call():
     lanes = Calls(2).to_devices(np.zeros(2, np.float32))
     with pytest.raises(jax.errors.JaxRuntimeError, match="no such lane"):
         Calls(2).compile(function, (lanes,))(lanes)
+
+
+def test_a_program_with_room_for_more_lanes_serves_fewer():
+    full, fewer = Vmapped(4), Vmapped(3, room=4)
+    assert full.batch == fewer.batch == 4
+    call = full.compile(
+        jnp.sum, (full.abstract(jax.ShapeDtypeStruct((2,), jnp.float32)),)
+    )
+    lanes = fewer.to_devices(np.arange(6, dtype=np.float32).reshape(3, 2))
+    np.testing.assert_array_equal(fewer.to_host(call(lanes)), [1, 5, 9])
+
+
+def test_each_lane_is_told_of_when_it_is_through():
+    lanes = Calls(5).to_devices(np.zeros(5, np.float32))
+    told = []
+    call = Calls(1).compile(jnp.cos, (lanes,))  # compiled for whatever number
+    call(lanes, finished=lambda: told.append(1))
+    assert len(told) == 5
