@@ -66,6 +66,10 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {  # kind -> name -> module:class
     "distribution": {
         "gaussian": "spjax.contexts.gaussian:Gaussian",
         "discrete": "spjax.contexts.discrete:Discrete",
+        "truncated-gaussian": "spjax.contexts.truncated:TruncatedGaussian",
+        "beta": "spjax.contexts.beta:Beta",
+        "mixture": "spjax.contexts.mixture:Mixture",
+        "discrete-gaussian": "spjax.contexts.product:DiscreteGaussian",
     },
     "features": {
         "polynomial": "spjax.agents.episodic.features:Polynomial",
