@@ -77,13 +77,15 @@ class Rollback(Schedule):
 
     def aim(self, evidence: Evidence) -> Aim:
         """Returns V_LB; or, where it is lost, the last good distribution as what to approach, at any return."""
-        kept, here = evidence.memory, evidence.distribution
+        kept, here, target = evidence.memory, evidence.distribution, evidence.target
+        assert here is not None  # a self-paced teacher gives both
+        assert target is not None
         mean = masked_mean(evidence.values, evidence.mask)
         good = evidence.mask.any() & (mean >= self.performance_bound)
         lost = ~good & kept.exists
         return Aim(
             performance_bound=jnp.where(lost, -ANY_RETURN, self.performance_bound),
-            target=_select(lost, kept.distribution, evidence.target),
+            target=_select(lost, kept.distribution, target),
             memory=LastGood(
                 distribution=_select(good, here, kept.distribution),
                 exists=kept.exists | good,
@@ -93,9 +95,9 @@ class Rollback(Schedule):
 
 def _select(
     condition: Bool[Array, ""],
-    one: ContextDistribution | None,
-    other: ContextDistribution | None,
-) -> ContextDistribution | None:
+    one: ContextDistribution,
+    other: ContextDistribution,
+) -> ContextDistribution:
     """Returns one of two distributions of a family, with the static settings of the other."""
     leaves = [
         jnp.where(condition, first, second)
