@@ -22,7 +22,15 @@ from spjax.contexts.base import Summary
 from spjax.contexts.exponential import Boxed, Natural
 from spjax.contexts.space import ContextSpace
 from spjax.settings import setting
-from spjax.solvers.gamma import digamma, log_beta_gap, log_gamma, log_less_digamma
+from spjax.solvers.gamma import (
+    digamma,
+    digamma_gap,
+    log_beta_gap,
+    log_gamma,
+    log_less_digamma,
+    tetragamma,
+    trigamma,
+)
 from spjax.solvers.series import expm1_minus
 
 LEAST = 0.1  # of a and b
@@ -90,6 +98,30 @@ class Beta(Boxed):
         """Returns the gap of log B(a, b)."""
         return log_beta_gap(self.a, self.b, *self._differences(change), change[:, 0])
 
+    def mean_change(self, change: Natural) -> Natural:
+        """Returns the changes of digamma at a, b and their sum, along turn and growth."""
+        of_a, of_b = self._differences(change)
+        return self._along(
+            digamma_gap(self.a, of_a),
+            digamma_gap(self.b, of_b),
+            digamma_gap(self.a + self.b, of_a + of_b),
+            order=1,
+        )
+
+    def fisher(self, change: Natural) -> Float[Array, "dim 2 2"]:
+        """Returns the same of trigamma, after the change."""
+        new = self.moved(change)
+        return self._along(
+            trigamma(new.a), trigamma(new.b), trigamma(new.a + new.b), order=2
+        )
+
+    def bend(self, change: Natural) -> Float[Array, "dim 2 2 2"]:
+        """Returns the same of tetragamma."""
+        new = self.moved(change)
+        return self._along(
+            tetragamma(new.a), tetragamma(new.b), tetragamma(new.a + new.b), order=3
+        )
+
     def limits(self, change: Natural) -> Float[Array, " m"]:
         """Returns what is missing to the least a and b."""
         of_a, of_b = self._differences(change)
@@ -107,6 +139,26 @@ class Beta(Boxed):
         mean, other = self._means()
         turn, growth = change[:, 0], change[:, 1]
         return turn + mean * growth, other * growth - turn
+
+    def _along(
+        self,
+        at_a: Float[Array, " dim"],
+        at_b: Float[Array, " dim"],
+        at_sum: Float[Array, " dim"],
+        order: int,
+    ) -> Array:
+        """Returns x_a r_a^order + x_b r_b^order - x_s r_s^order, of the slopes r of a, b and their sum in the change."""
+        mean, other = self._means()
+        one, zero = jnp.ones_like(mean), jnp.zeros_like(mean)
+        slopes = ((one, mean), (-one, other), (zero, one))
+        total = 0.0
+        for factor, slope in zip((at_a, at_b, -at_sum), slopes, strict=True):
+            direction, term = jnp.stack(slope, axis=-1), factor
+            for _ in range(order):
+                shape = direction.shape[:1] + (1,) * (term.ndim - 1) + (2,)
+                term = term[..., None] * direction.reshape(shape)
+            total += term
+        return total
 
     def _shares(
         self, context: Float[Array, " dim"]

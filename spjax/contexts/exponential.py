@@ -82,6 +82,18 @@ class Boxed(Vectors):
     def limits(self, change: Natural) -> Float[Array, " m"]:
         """Returns what must not be above 0 for a distribution of the family, linear in the change."""
 
+    def mean_change(self, change: Natural) -> Natural:
+        """Returns M, the derivative of the gap; automatic unless the family writes its own."""
+        return _slopes(self.gap, change)
+
+    def fisher(self, change: Natural) -> Float[Array, "dim 2 2"]:
+        """Returns F, the derivative of M; likewise."""
+        return _slopes(self.mean_change, change)
+
+    def bend(self, change: Natural) -> Float[Array, "dim 2 2 2"]:
+        """Returns the derivative of F; likewise."""
+        return _slopes(self.fisher, change)
+
     def kl_to(self, other: Self) -> Float[Array, ""]:
         """Returns KL(self || other) in nats."""
         return self.gap(self.change_to(other)).sum()
@@ -138,7 +150,7 @@ class ExponentialChart(Chart[Boxed, ExponentialData]):
     ) -> ExponentialData:
         """Returns the problem; any root of the Fisher information does, so no derivative goes through it."""
         zero = jnp.zeros((old.dim, 2), contexts.dtype)
-        unroot = jax.lax.stop_gradient(_unroot(_fisher(old, zero)))
+        unroot = jax.lax.stop_gradient(_unroot(old.fisher(zero)))
 
         # a rounded distribution may break a limit, but no further
         slopes = jax.jacfwd(lambda z: old.limits(_times(unroot, z)))(zero)
@@ -218,7 +230,7 @@ class ExponentialChart(Chart[Boxed, ExponentialData]):
     ) -> Gradients:
         """Returns the first derivatives, by the formulas above."""
         change = _change(data, z)
-        mean_change, fisher = _mean_change(data.old, change), _fisher(data.old, change)
+        mean_change, fisher = data.old.mean_change(change), data.old.fisher(change)
         weighted = weights * jnp.exp(self.log_ratios(data, z))
         gain = jnp.einsum("m,mdk->dk", weighted, data.centred - mean_change[None])
         from_old = (
@@ -243,14 +255,14 @@ class ExponentialChart(Chart[Boxed, ExponentialData]):
         """Returns the second derivative of the weighted sum: an outer product of scores, and a block a dimension."""
         change = _change(data, z)
         old, dim = data.old, len(change)
-        mean_change, fisher = _mean_change(old, change), _fisher(old, change)
-        third = _slopes(lambda d: _fisher(old, d), change)
+        mean_change, fisher = old.mean_change(change), old.fisher(change)
+        bend = old.bend(change)
         weighted = weights * jnp.exp(self.log_ratios(data, z))
         scores = data.centred - mean_change[None]
 
         def along(direction: Natural) -> Float[Array, "dim 2 2"]:
             """Returns F + F' v, of (v . F)'."""
-            return fisher + jnp.einsum("dijk,dk->dij", third, direction)
+            return fisher + jnp.einsum("dijk,dk->dij", bend, direction)
 
         of_old = fisher if direction == "old-new" else along(change)
         blocks = coefficients.from_old * of_old
@@ -276,16 +288,6 @@ def _times(matrices: Float[Array, "dim 2 2"], vectors: Natural) -> Natural:
 def _pulled(data: ExponentialData, slopes: Natural) -> Float[Array, " n"]:
     """Returns slopes in z, from those in d."""
     return (data.unroot * slopes[:, :, None]).sum(axis=1).reshape(-1)
-
-
-def _mean_change(old: Boxed, change: Natural) -> Natural:
-    """Returns M(d)."""
-    return _slopes(old.gap, change)
-
-
-def _fisher(old: Boxed, change: Natural) -> Float[Array, "dim 2 2"]:
-    """Returns F(d)."""
-    return _slopes(lambda d: _mean_change(old, d), change)
 
 
 def _slopes(

@@ -46,6 +46,16 @@ def trigamma(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     return start + terms.sum(axis=-1) + (1 / _steps(x) ** 2).sum(axis=-1)
 
 
+def tetragamma(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """Returns the derivative of `trigamma`."""
+    above = x + SHIFT
+    powers, factors = _stirling(x)
+    rising = powers * (powers + 1) * (powers + 2)
+    terms = rising * factors / above[..., None] ** (powers + 3)
+    start = (1 + 1 / above) / above**2
+    return -start - terms.sum(axis=-1) - (2 / _steps(x) ** 3).sum(axis=-1)
+
+
 def log_less_digamma(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """Returns log x - digamma(x), close to 1 / (2 x) where x is large."""
     powers, factors = _stirling(x)
