@@ -19,7 +19,7 @@ class WeightCoordinates:
     """Around the old weights."""
 
     log_old: Float[Array, " K"]  # normalised
-    basis: Float[Array, "K K-1"]  # B
+    basis: Float[Array, "K s"]  # B
     stretch: Float[Array, " K"]  # 1 / sqrt(w)
 
     @classmethod
@@ -34,12 +34,12 @@ class WeightCoordinates:
         """The number of coordinates."""
         return self.stretch.size - 1
 
-    def change(self, s: Float[Array, " K-1"]) -> Float[Array, " K"]:
+    def change(self, s: Float[Array, " s"]) -> Float[Array, " K"]:
         """Returns log w' - log w."""
         exponent = self.stretch * (self.basis @ s)
         return exponent - jax.nn.logsumexp(self.log_old + exponent)
 
-    def coordinates(self, log_new: Float[Array, " K"]) -> Float[Array, " K-1"]:
+    def coordinates(self, log_new: Float[Array, " K"]) -> Float[Array, " s"]:
         """Returns the s of normalised log weights."""
         return self.basis.T @ ((log_new - self.log_old) / self.stretch)
 
@@ -51,7 +51,7 @@ def kl_of_weights(
     return (jnp.exp(log_p) * expm1_minus(log_q - log_p)).sum()
 
 
-def _complement(vector: Float[Array, " K"]) -> Float[Array, "K K-1"]:
+def _complement(vector: Float[Array, " K"]) -> Float[Array, "K s"]:
     """Returns an orthonormal basis of what is orthogonal to a positive vector: columns of a Householder reflection."""
     unit = vector / jnp.sqrt((vector**2).sum())
     normal = unit.at[0].add(1.0)
