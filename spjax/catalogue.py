@@ -56,10 +56,20 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {  # kind -> name -> module:class
     "schedule": {
         "proportion": "spjax.self_paced.schedules:Proportion",
         "bound": "spjax.self_paced.schedules:Bound",
+        "linear": "spjax.self_paced.annealed:Linear",
+        "geometric": "spjax.self_paced.annealed:Geometric",
+        "effective-sample-size": "spjax.self_paced.adaptive_tempering:EffectiveSampleSize",
+        "constant-speed": "spjax.self_paced.adaptive_tempering:ConstantSpeed",
+        "chance-bound": "spjax.self_paced.cautious:ChanceBound",
+        "rollback": "spjax.self_paced.cautious:Rollback",
     },
     "distribution": {
         "gaussian": "spjax.contexts.gaussian:Gaussian",
         "discrete": "spjax.contexts.discrete:Discrete",
+        "truncated-gaussian": "spjax.contexts.truncated:TruncatedGaussian",
+        "beta": "spjax.contexts.beta:Beta",
+        "mixture": "spjax.contexts.mixture:Mixture",
+        "discrete-gaussian": "spjax.contexts.product:DiscreteGaussian",
     },
     "features": {
         "polynomial": "spjax.agents.episodic.features:Polynomial",

@@ -65,6 +65,7 @@ class ContextFit:
     distribution: PyTree  # a distribution over contexts
     alpha: Float[Array, ""]  # weight of the KL divergence to the target
     kl_to_target: Float[Array, ""]  # before the fit, nats
+    memory: PyTree = ()  # what the teacher's schedule keeps for the next fit
 
 
 def masked_mean(

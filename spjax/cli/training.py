@@ -198,13 +198,16 @@ def _with_chosen_parts(
 
 
 def _fresh(kind: str, name: str) -> Part | type[Part]:
-    """Returns a part at its defaults; its class where some settings have none."""
+    """Returns a part at its defaults; its class where some settings have none, or none of several is given."""
     entry = catalogue.find(kind, name)
     cls: type[Part] = entry.cls
     needed = [
         one for one in cls.declared().values() if one.default is dataclasses.MISSING
     ]
-    return cls if needed else catalogue.make(kind, name)
+    try:
+        return cls if needed else catalogue.make(kind, name)
+    except ValueError:
+        return cls
 
 
 def _groups(prefix: str, part: Part | type[Part]) -> list[Group]:

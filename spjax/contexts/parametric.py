@@ -22,16 +22,19 @@ from spjax.settings import Declared
 from spjax.solvers.linalg import cholesky, solve_lower
 
 
-class Parametric(ContextDistribution):
-    """A family whose settings are vectors, one number a context dimension; differentiable formulas, twice and more."""
+class Vectors(ContextDistribution):
+    """A family whose settings are vectors, one number a context dimension."""
 
     def __post_init__(self) -> None:
-        """Turns typed numbers into arrays."""
-        for name, value in vars(self).items():
-            if isinstance(value, tuple) and all(
-                isinstance(number, int | float) for number in value
+        """Turns typed numbers into arrays; those of static settings stay as they are."""
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if (
+                field.metadata.get("pytree_node", True)
+                and isinstance(value, tuple)
+                and all(isinstance(number, int | float) for number in value)
             ):
-                object.__setattr__(self, name, jnp.asarray(value, dtype=float))
+                object.__setattr__(self, field.name, jnp.asarray(value, dtype=float))
 
     @classmethod
     def declared(cls) -> dict[str, Declared]:
@@ -57,6 +60,18 @@ class Parametric(ContextDistribution):
         """The number of context dimensions."""
         return jax.tree.leaves(self)[0].shape[-1]
 
+    def check(self, space: ContextSpace, what: str) -> None:
+        """Checks that every vector has one number a dimension; raises ValueError in one sentence."""
+        for name, value in self.settings().items():
+            if isinstance(value, tuple) and len(value) != space.size:
+                raise ValueError(
+                    f"{what}.{name} needs {space.size} values ({', '.join(space.names)}), got {len(value)}"
+                )
+
+
+class Parametric(Vectors):
+    """A family of vectors that numbers of any sign name; differentiable formulas, twice and more."""
+
     @property
     def chart(self) -> "ParametricChart":
         """Unconstrained numbers, in steps that the KL divergence measures."""
@@ -69,14 +84,6 @@ class Parametric(ContextDistribution):
     @abc.abstractmethod
     def at(self, numbers: Float[Array, " n"]) -> Self:
         """Returns the distribution that these numbers name."""
-
-    def check(self, space: ContextSpace, what: str) -> None:
-        """Checks that every vector has one number a dimension; raises ValueError in one sentence."""
-        for name, value in self.settings().items():
-            if isinstance(value, tuple) and len(value) != space.size:
-                raise ValueError(
-                    f"{what}.{name} needs {space.size} values ({', '.join(space.names)}), got {len(value)}"
-                )
 
 
 @struct.dataclass

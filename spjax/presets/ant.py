@@ -28,7 +28,7 @@ iterations in which no episode ends: the slots run in step.
 
 from typing import Any
 
-from spjax.presets.table import VARIANTS, Names, Settings, Table
+from spjax.presets.table import BOUNDED, VARIANTS, Names, Settings, Table
 
 NUM_ITERATIONS = 400
 K_ALPHA, ZETA, V_LB = 15, 1.6, 600.0
@@ -114,7 +114,7 @@ def _teacher(names: Names) -> Settings:
         return {**moving, "performance_bound": V_LB}
     if names.article:
         moving["kl_direction"] = "new-old"
-    if names.schedule == "bound":
+    if names.schedule in BOUNDED:
         moving["schedule.performance_bound"] = V_LB
     if names.schedule == "proportion":
         moving["schedule.zeta"] = ZETA

@@ -22,7 +22,7 @@ with as many gradient steps. GoalGAN is pre-trained on contexts clipped to the b
 
 from typing import Any
 
-from spjax.presets.table import Names, Settings, Table
+from spjax.presets.table import BOUNDED, Names, Settings, Table
 
 K_ALPHA = {
     "target": {"trpo": 70, "ppo": 50, "sac": 60},
@@ -125,7 +125,7 @@ def _self_paced(names: Names) -> Settings:
     found: dict[str, Any] = {}
     if names.article:
         found["kl_direction"] = "new-old"
-    if names.schedule == "bound":
+    if names.schedule in BOUNDED:
         found["schedule.performance_bound"] = V_LB[names.agent]
         if names.agent == "sac":
             found["value_source"] = "return"  # its critic has the soft value

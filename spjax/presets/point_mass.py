@@ -9,7 +9,7 @@ The printed text ("article") differs from the published results in these points:
     PPO gradient clipping   library default 0.5         none
     ALP-GMM, GoalGAN        the tables' settings        those of the released code, below
 
-SAC's critic estimates the soft value, so its "bound" schedule reads sample returns, as published. Its episodes come from 5
+SAC's critic estimates the soft value, so its schedules with a V_LB read sample returns, as published. Its episodes come from 5
 slots, each control step of all slots followed by one gradient step: one step in five, as published; an iteration has
 2,050 environment steps instead of 2,048.
 
@@ -25,7 +25,7 @@ at the end of a rollout, and the final return of the 2-D task falls from about 8
 from typing import Any
 
 from spjax.presets.policy_search import of_sprl
-from spjax.presets.table import Names, Settings, Table
+from spjax.presets.table import BOUNDED, Names, Settings, Table
 
 K_ALPHA = {"ppo": 10, "trpo": 20, "sac": 25}
 FIRST_UPDATE = {
@@ -130,7 +130,7 @@ def _self_paced(names: Names) -> Settings:
     if names.schedule == "proportion":
         found["schedule.zeta"] = ZETA[names.agent]
         found["schedule.offset"] = K_ALPHA[names.agent] - (not names.article)
-    if names.schedule == "bound" and names.agent == "sac":
+    if names.schedule in BOUNDED and names.agent == "sac":
         found["value_source"] = "return"  # its critic has the soft value
     return found
 

@@ -47,6 +47,8 @@ class Table:
 SCHEDULED = ("self-paced",)
 STARTED = ("self-paced", "spgl", "goal-gan", "self-paced-joint")
 
+BOUNDED = ("bound", "chance-bound", "rollback")  # schedules that have a V_LB
+
 _TABLES = {  # task -> module with `TABLE`
     "point-mass-3d": "spjax.presets.point_mass",
     "point-mass-2d": "spjax.presets.point_mass",

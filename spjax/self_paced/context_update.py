@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
@@ -323,5 +324,15 @@ def shadow_prices(
 
 
 def _like(working: Family, new: Family) -> Family:
-    """Returns the distribution in the dtype of the solve."""
-    return jax.tree.map(lambda leaf: leaf.astype(dtype_of(working)), new)
+    """Returns the distribution in the dtype of the solve, with numbers of the dtype that it has.
+
+    XLA may drop a conversion to single precision and back, and with it the rounding that is to be seen here; it does not
+    drop an explicit one.
+    """
+
+    def convert(leaf: Array) -> Array:
+        about = jnp.finfo(leaf.dtype)
+        wide = leaf.astype(dtype_of(working))
+        return lax.reduce_precision(wide, int(about.nexp), int(about.nmant))
+
+    return jax.tree.map(convert, new)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import jax
 from flax import struct
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from spjax.contexts import Gaussian
 
@@ -17,6 +17,7 @@ class JointAim:
     alpha: Float[Array, ""]  # weight of KL(p || mu)
     kl_to_target: Float[Array, ""]  # nats
     std_floor: Float[Array, " dim"]  # of the new contexts, context units; 0 for none
+    memory: PyTree = ()  # what the schedule keeps for the next update
 
 
 Aims = Callable[

@@ -18,9 +18,10 @@ from typing import Literal
 import jax.numpy as jnp
 from flax import struct
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax.catalogue import part
+from spjax.contexts import ContextDistribution
 from spjax.settings import Part, setting
 
 MIN_KL = 1e-10  # nats; as in the released code
@@ -40,6 +41,11 @@ class Evidence:
     update: Int[
         Array, ""
     ]  # its number, the first is 1; counts on where an update is due
+    distribution: ContextDistribution | None = (
+        None  # the current one; a self-paced teacher always gives it
+    )
+    target: ContextDistribution | None = None  # mu; likewise
+    memory: PyTree = ()  # what the schedule kept at the update before
 
 
 @struct.dataclass
@@ -51,6 +57,10 @@ class Aim:
 
     alpha: Float[Array, ""] | None = None
     performance_bound: Float[Array, ""] | None = None
+    target: ContextDistribution | None = (
+        None  # what is approached instead of mu; None for mu
+    )
+    memory: PyTree = ()  # what the schedule keeps for the next update
 
 
 class Schedule(Part, abc.ABC):
@@ -58,9 +68,17 @@ class Schedule(Part, abc.ABC):
 
     kind = "schedule"
 
+    def init(self, initial: ContextDistribution) -> PyTree:
+        """Returns what the schedule keeps before the first update, given where contexts start; nothing by default."""
+        return ()
+
     @abc.abstractmethod
     def aim(self, evidence: Evidence) -> Aim:
-        """Returns what the next update is. Which of the two it has must not depend on data; their values may."""
+        """Returns what the next update is. Which of the two it has must not depend on data; their values may.
+
+        A schedule that keeps something returns its memory with every aim, in the shapes of `init`; where no update is due,
+        it is not kept.
+        """
 
     def still(self, update: int, mean_return: float) -> str | None:
         """Returns one sentence where alpha is 0 for a reason that the user may not know of; None where it is meant to be.

@@ -16,10 +16,9 @@ from flax import struct
 from spjax.catalogue import part
 from spjax.contexts import ContextDistribution, ContextSpace, Gaussian
 from spjax.self_paced.closed_form import update_gaussian
-from spjax.self_paced.context_update import ContextUpdate
 from spjax.self_paced.schedules import Evidence
 from spjax.settings import setting
-from spjax.teachers.moving import Moving, MovingState
+from spjax.teachers.moving import Moving, MovingState, Step
 
 
 @part("teacher", "spgl")
@@ -47,9 +46,7 @@ class SPGL(Moving):
         scale = jnp.exp(jnp.log(ratios).mean())
         return dataclasses.replace(target, mean=start.mean, chol=scale * target.chol)
 
-    def move(
-        self, state: MovingState, evidence: Evidence
-    ) -> tuple[ContextDistribution, ContextUpdate, None]:
+    def move(self, state: MovingState, evidence: Evidence) -> Step:
         """Returns the distribution after a step of the mean or the scale, and its record; there is no alpha."""
         new, record = update_gaussian(
             _gaussian(state.distribution),
@@ -63,7 +60,7 @@ class SPGL(Moving):
             reached=state.reached,
             std_floor=self.floor(evidence, evidence.contexts.shape[1]),
         )
-        return new, record, None
+        return Step(new, record)
 
     def check(self, space: ContextSpace) -> None:
         """Checks, beside the rest, that the distributions are Gaussian."""

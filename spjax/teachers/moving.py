@@ -4,9 +4,10 @@ import abc
 import dataclasses
 from typing import Literal, Self
 
+import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax import catalogue
 from spjax.contexts import ContextDistribution, ContextSpace
@@ -85,7 +86,12 @@ class Moving(Teacher):
             iteration=jnp.zeros((), jnp.int32),
             updates=jnp.zeros((), jnp.int32),
             reached=jnp.asarray(False),
+            memory=self.first_memory(),
         )
+
+    def first_memory(self) -> PyTree:
+        """Returns what is kept between updates beside the distribution, before the first; nothing by default."""
+        return ()
 
     def sample(
         self, state: "MovingState", key: Array, space: ContextSpace
@@ -107,11 +113,12 @@ class Moving(Teacher):
         due = (state.iteration >= self.warmup) & (buffer.count > 0)
         updates = state.updates + due.astype(jnp.int32)
         evidence = self._evidence(state, buffer, due, updates, episodes, value)
-        distribution, record, alpha = self.move(state, evidence)
+        step = self.move(state, evidence)
+        distribution, record = step.distribution, step.record
         summary = distribution.summary()
         metrics = MovingMetrics(
             kl_to_target=distribution.kl_to(self.aims_at),
-            alpha=alpha,
+            alpha=step.alpha,
             step_kl=record.kl,
             solver_result=record.result,
             solver_iterations=record.iterations,
@@ -131,14 +138,15 @@ class Moving(Teacher):
             iteration=state.iteration + 1,
             updates=updates,
             reached=record.reached,
+            memory=jax.tree.map(
+                lambda new, old: jnp.where(due, new, old), step.memory, state.memory
+            ),
         )
         return state, metrics
 
     @abc.abstractmethod
-    def move(
-        self, state: "MovingState", evidence: Evidence
-    ) -> tuple[ContextDistribution, ContextUpdate, Float[Array, ""] | None]:
-        """Returns the next distribution, exactly the current one where the mask is empty; the record; and alpha if any."""
+    def move(self, state: "MovingState", evidence: Evidence) -> "Step":
+        """Returns the next distribution, exactly the current one where the mask is empty, and how it came about."""
 
     def check(self, space: ContextSpace) -> None:
         """Checks the distributions, that they go together, and the length of the floor."""
@@ -189,7 +197,20 @@ class Moving(Teacher):
             ),
             kl_to_target=state.distribution.kl_to(self.aims_at),
             update=updates,
+            distribution=state.distribution,
+            target=self.aims_at,
+            memory=state.memory,
         )
+
+
+@struct.dataclass
+class Step:
+    """What an update came to."""
+
+    distribution: ContextDistribution
+    record: ContextUpdate
+    alpha: Float[Array, ""] | None = None  # None under a rule that has none
+    memory: PyTree = ()  # what is kept for the next update
 
 
 @struct.dataclass
@@ -201,6 +222,7 @@ class MovingState:
     iteration: Int[Array, ""]
     updates: Int[Array, ""]  # of the distribution so far
     reached: Bool[Array, ""]  # whether V_LB was ever reached
+    memory: PyTree = ()  # of the schedule
 
 
 @struct.dataclass

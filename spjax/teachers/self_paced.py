@@ -12,14 +12,13 @@ from typing import Literal
 
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Float
+from jaxtyping import PyTree
 
 from spjax.catalogue import part
-from spjax.contexts import ContextDistribution
-from spjax.self_paced.context_update import ContextUpdate, update_context
+from spjax.self_paced.context_update import update_context
 from spjax.self_paced.schedules import Evidence, Proportion, Schedule
 from spjax.settings import setting
-from spjax.teachers.moving import Moving, MovingState
+from spjax.teachers.moving import Moving, MovingState, Step
 
 
 @part("teacher", "self-paced")
@@ -43,9 +42,11 @@ class SelfPaced(Moving):
         """Returns what the schedule says of the update that came after the iteration, if one did."""
         return self.schedule.still(iteration - self.warmup, mean_return)
 
-    def move(
-        self, state: MovingState, evidence: Evidence
-    ) -> tuple[ContextDistribution, ContextUpdate, Float[Array, ""] | None]:
+    def first_memory(self) -> PyTree:
+        """Returns what the schedule keeps before the first update."""
+        return self.schedule.init(self.starts_at)
+
+    def move(self, state: MovingState, evidence: Evidence) -> Step:
         """Returns the solution of the problem that the schedule states, its record, and alpha."""
         aim = self.schedule.aim(evidence)
         bound = aim.performance_bound
@@ -54,7 +55,7 @@ class SelfPaced(Moving):
         )
         new, record = update_context(
             state.distribution,
-            self.aims_at,
+            self.aims_at if aim.target is None else aim.target,
             evidence.contexts,
             evidence.values,
             evidence.mask
@@ -67,4 +68,4 @@ class SelfPaced(Moving):
             std_floor=self.floor(evidence, evidence.contexts.shape[1]),
             kl_direction=self.kl_direction,
         )
-        return new, record, alpha
+        return Step(new, record, alpha, aim.memory)

@@ -8,11 +8,12 @@ published results differ from the printed text in the following; all of it can b
     alpha is capped         yes (``schedule.max_alpha``)                    no
 """
 
+import dataclasses
 from typing import Literal
 
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from spjax.catalogue import part
 from spjax.contexts import ContextSpace, Gaussian, kl_divergence
@@ -58,7 +59,9 @@ class SelfPacedJoint(Teacher):
     def init(self, key: Array, space: ContextSpace) -> "JointState":
         """Returns the initial distribution."""
         return JointState(
-            distribution=_gaussian(self.starts_at), updates=jnp.zeros((), jnp.int32)
+            distribution=self.starts_at,
+            updates=jnp.zeros((), jnp.int32),
+            memory=self.schedule.init(self.starts_at),
         )
 
     @property
@@ -102,8 +105,12 @@ class SelfPacedJoint(Teacher):
                 mean_return=mean_reward,
                 kl_to_target=kl,
                 update=state.updates + 1,
+                distribution=state.distribution,
+                target=target,
+                memory=state.memory,
             )
-            alpha = self.schedule.aim(evidence).alpha
+            schedule_aim = self.schedule.aim(evidence)
+            alpha = schedule_aim.alpha
             assert alpha is not None  # see `check`
             dim = state.distribution.mean.size
             floor = (
@@ -115,6 +122,7 @@ class SelfPacedJoint(Teacher):
                 alpha=alpha,
                 kl_to_target=kl,
                 std_floor=jnp.where(kl > self.floor_kl, floor, 0.0),
+                memory=schedule_aim.memory,
             )
 
         return JointProblem(old=state.distribution, target=target, aim=aim)
@@ -138,9 +146,10 @@ class SelfPacedJoint(Teacher):
             context_mean=fit.distribution.mean,
             context_covariance=fit.distribution.covariance.reshape(-1),
         )
-        return JointState(
-            distribution=fit.distribution, updates=state.updates + 1
-        ), metrics
+        state = JointState(
+            distribution=fit.distribution, updates=state.updates + 1, memory=fit.memory
+        )
+        return state, metrics
 
     def check(self, space: ContextSpace) -> None:
         """Checks the distributions and the length of the floor."""
@@ -148,7 +157,13 @@ class SelfPacedJoint(Teacher):
         check_floor(self.std_floor, space)
         for distribution in (self.starts_at, self.aims_at):
             _gaussian(distribution)
-        if self.schedule.aim(_any_evidence(space)).alpha is None:
+        evidence = dataclasses.replace(
+            _any_evidence(space),
+            distribution=self.starts_at,
+            target=self.aims_at,
+            memory=self.schedule.init(self.starts_at),
+        )
+        if self.schedule.aim(evidence).alpha is None:
             raise ValueError(
                 f"teacher.schedule must be one that gives alpha, such as proportion, got {self.schedule!r}"
             )
@@ -160,6 +175,7 @@ class JointState:
 
     distribution: Gaussian
     updates: Int[Array, ""]  # so far
+    memory: PyTree = ()  # of the schedule
 
 
 @struct.dataclass

@@ -12,6 +12,7 @@ from spjax.agents.step_based import SAC
 from spjax.agents.step_based.rollout import init_slots
 from spjax.contexts import ContextSpace, Gaussian, kl_divergence
 from spjax.envs.gate import Gate
+from spjax.self_paced.cautious import Rollback
 from spjax.self_paced.context_update import Mode
 from spjax.self_paced.schedules import Aim, Bound, Proportion, Schedule
 from spjax.teachers import Random, SelfPaced, Target
@@ -365,3 +366,23 @@ def test_with_creps_a_critic_is_not_to_be_had():
     with pytest.raises(ValueError, match=message):
         RunConfig(Gate(), CREPS(), SelfPaced()).check()
     RunConfig(Gate(), CREPS(), SelfPaced(value_source="return")).check()
+
+
+def test_rollback_goes_back_to_the_distribution_that_kept_the_bound(key):
+    teacher = TEACHER.replace(schedule=Rollback(3.5))
+    step = jax.jit(
+        lambda t, s, k, c, v: t.update(s, k, episodes(jnp.zeros(24), jnp.ones(24, bool)).replace(
+            context=c, first_observation=c), lambda o: v + 0.1 * o[:, 0])
+    )  # fmt: skip
+    states = [teacher.init(key, SPACE)]
+    for number, value in enumerate((4.5, 4.5, 2.0, 2.0)):
+        contexts = contexts_of(states[-1], jax.random.fold_in(key, number + 1))
+        states.append(step(teacher, states[-1], key, contexts, value)[0])
+    first, good, ahead, back, there = (state.distribution for state in states)
+    assert float(kl_divergence(ahead, teacher.target)) < float(
+        kl_divergence(good, teacher.target)
+    )
+    assert float(kl_divergence(good, back)) < 0.05 * float(kl_divergence(good, ahead))
+    np.testing.assert_allclose(there.mean, good.mean, atol=2e-3)
+    assert (first.mean != good.mean).any()
+    np.testing.assert_array_equal(states[-1].memory.distribution.mean, good.mean)

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from spjax.contexts import Gaussian
+from spjax.episodes import ContextFit
+from spjax.self_paced.adaptive_tempering import ConstantSpeed
 from spjax.self_paced.schedules import Proportion
 from spjax.teachers import SelfPacedJoint
 from tests.agents.episodic.tasks import Aim
+from tests.teachers.test_buffer import episodes
 
 MEAN, STD = 2.0, 0.5  # of the target; the contexts start at N(0, 1)
 CONTEXTS = np.array([[-1.0], [0.5], [2.0]])
@@ -51,3 +54,28 @@ def test_alpha_from_the_buffer_takes_its_mean_reward_and_the_divergence_at_its_c
 def test_the_floor_holds_while_the_divergence_is_above_its_limit(floor_kl, floor):
     aim = aim_of("batch", std_floor=0.3, floor_kl=floor_kl)  # the divergence is 8.81
     np.testing.assert_allclose(aim.std_floor, [floor], rtol=1e-6)
+
+
+def test_a_schedule_that_keeps_something_is_asked_with_it_and_keeps_what_it_says():
+    """The temperature passes through the joint fit: the second alpha follows the first."""
+    teacher = SelfPacedJoint(
+        initial=Gaussian.from_std((0.0,), (1.0,)),
+        target=Gaussian.from_std((MEAN,), (STD,)),
+        schedule=ConstantSpeed(length=0.2),
+    ).bound_to(Aim())
+    teacher.check(Aim().context_space)
+    state = teacher.init(jax.random.key(0), Aim().context_space)
+    samples = (
+        jnp.asarray(CONTEXTS),
+        jnp.asarray(OLD_REWARDS),
+        jnp.asarray(NEW_REWARDS),
+    )
+    first = teacher.problem(state).aim(*samples)
+    fit = ContextFit(state.distribution, first.alpha, first.kl_to_target, first.memory)
+    rows = episodes(jnp.zeros(2), jnp.ones(2, bool)).replace(fit=fit)
+    state, _ = teacher.update(
+        state, jax.random.key(0), rows, lambda observation: observation[:, 0]
+    )
+    second = teacher.problem(state).aim(*samples)
+    length = (1 / first.alpha - 1 / second.alpha) * OLD_REWARDS.std()
+    assert float(length) == pytest.approx(0.2, rel=1e-4)

@@ -378,8 +378,8 @@ class Still(SelfPaced):
     """Never moves."""
 
     def move(self, state, evidence):
-        _, record, alpha = super().move(state, evidence)
-        return state.distribution, record, alpha
+        step = super().move(state, evidence)
+        return dataclasses.replace(step, distribution=state.distribution)
 
 
 @struct.dataclass

@@ -278,7 +278,7 @@ class EpisodicLearner(Episodic):
             takes_contexts = finite & (informative | (aim.alpha > 0))
             taken = jnp.stack([takes_policy, takes_contexts])
             contexts = select(takes_contexts, contexts, joint.old)
-            fitted = ContextFit(contexts, aim.alpha, aim.kl_to_target)
+            fitted = ContextFit(contexts, aim.alpha, aim.kl_to_target, aim.memory)
 
         kl = jnp.where(
             taken.all(), record.kl, jnp.where(taken, record.parts, 0.0).sum()

@@ -1,0 +1,306 @@
+"""Families on a box against SciPy's distributions and numerical integrals; their chart against textbook formulas."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+from spjax import catalogue, settings
+from spjax.contexts import Beta, ContextSpace, TruncatedGaussian
+from spjax.contexts.chart import Chart, Coefficients
+from spjax.self_paced import update_context
+from spjax.solvers.gamma import (
+    digamma,
+    digamma_gap,
+    log_beta_gap,
+    log_gamma,
+    log_less_digamma,
+    tetragamma,
+    trigamma,
+)
+
+SPACE = ContextSpace(("mass", "length"), ("kg", "m"), (-4.0, 0.5), (8.0, 9.0))
+BOX = {"lower": (-4.0, 0.5), "upper": (8.0, 9.0)}
+PAIRS = {
+    "beta": (
+        lambda: Beta(a=(3.0, 0.6), b=(1.5, 2.0), **BOX),
+        lambda: Beta(a=(30.0, 2.0), b=(50.0, 7.0), **BOX),
+    ),
+    "truncated": (
+        lambda: TruncatedGaussian(mean=(-3.0, 0.5), std=(2.0, 12.0), **BOX),
+        lambda: TruncatedGaussian(mean=(1.0, 4.0), std=(1.5, 0.7), **BOX),
+    ),
+}
+FAMILIES = pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+
+
+@pytest.fixture(autouse=True)
+def in_double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def frozen(p):
+    """Returns SciPy's distribution of each dimension."""
+    low, high = np.array(p.lower), np.array(p.upper)
+    if isinstance(p, Beta):
+        return [
+            stats.beta(a, b, low[i], high[i] - low[i])
+            for i, (a, b) in enumerate(zip(p.a, p.b, strict=True))
+        ]
+    return [
+        stats.truncnorm((low[i] - m) / s, (high[i] - m) / s, m, s)
+        for i, (m, s) in enumerate(zip(p.mean, p.std, strict=True))
+    ]
+
+
+def integrated_kl(p, q):
+    """KL(p || q) dimension by dimension."""
+    return sum(
+        integrate.quad(
+            lambda x, one=one, other=other: (
+                one.pdf(x) * (one.logpdf(x) - other.logpdf(x))
+            ),
+            *one.support(),
+            points=[one.mean()],
+            limit=200,
+        )[0]
+        for one, other in zip(frozen(p), frozen(q), strict=True)
+    )
+
+
+@FAMILIES
+def test_densities_and_moments_are_those_of_scipy(pair):
+    for p in (make() for make in pair):
+        context = jnp.array([0.7, 3.1])
+        expected = sum(one.logpdf(x) for one, x in zip(frozen(p), context, strict=True))
+        np.testing.assert_allclose(p.log_prob(context), expected, rtol=1e-10)
+        summary = p.summary()
+        np.testing.assert_allclose(
+            summary.mean, [one.mean() for one in frozen(p)], rtol=1e-9
+        )
+        np.testing.assert_allclose(
+            summary.std, [one.std() for one in frozen(p)], rtol=1e-7
+        )
+
+
+@FAMILIES
+def test_the_divergence_is_the_integral_of_its_definition(pair):
+    p, q = (make() for make in pair)
+    np.testing.assert_allclose(p.kl_to(q), integrated_kl(p, q), rtol=1e-6)
+    np.testing.assert_allclose(q.kl_to(p), integrated_kl(q, p), rtol=1e-6)
+    assert float(p.kl_to(p)) == 0.0
+
+
+@FAMILIES
+def test_draws_have_the_distribution_and_lie_in_the_box(pair):
+    p = pair[0]()
+    draws = np.asarray(p.sample_many(jax.random.key(0), SPACE, 4000))
+    for column, one in zip(draws.T, frozen(p), strict=True):
+        assert stats.kstest(column, one.cdf).pvalue > 1e-3
+    assert (draws >= SPACE.lower).all()
+    assert (draws <= SPACE.upper).all()
+
+
+@pytest.mark.slow
+@FAMILIES
+def test_the_chart_says_what_the_distributions_say(pair):
+    old, target = (make() for make in pair)
+    contexts = jnp.array([[0.7, 3.1], [-3.9, 8.0], [1.0, 1.0]])
+    mask = jnp.array([True, True, False])
+    chart = old.chart
+    data = chart.prepare(old, target, contexts, mask)
+    z = jnp.array([0.3, -0.2, 0.1, 0.25])
+    new = chart.at(data, z)
+    np.testing.assert_allclose(chart.coordinates(data, new), z, rtol=1e-9)
+    ratios = [new.log_prob(c) - old.log_prob(c) for c in contexts[:2]]
+    np.testing.assert_allclose(chart.log_ratios(data, z)[:2], ratios, rtol=1e-9)
+    np.testing.assert_allclose(
+        chart.kl_from_old(data, z, "old-new"), old.kl_to(new), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        chart.kl_from_old(data, z, "new-old"), new.kl_to(old), rtol=1e-9
+    )
+    gain = new.kl_to(target) - old.kl_to(target)
+    np.testing.assert_allclose(chart.kl_to_target_gain(data, z), gain, rtol=1e-9)
+
+
+@pytest.mark.slow
+@FAMILIES
+@pytest.mark.parametrize("direction", ["old-new", "new-old"])
+def test_written_derivatives_are_the_automatic_ones(pair, direction):
+    old, target = (make() for make in pair)
+    contexts, mask = jnp.array([[0.7, 3.1], [-3.9, 8.0]]), jnp.ones(2, bool)
+    data = old.chart.prepare(old, target, contexts, mask)
+    how = (data, jnp.array([0.3, -0.2, 0.1, 0.25]), jnp.array([0.4, 1.2]), direction)
+    written, automatic = old.chart.gradients(*how), Chart.gradients(old.chart, *how)
+    for ours, theirs in zip(written, automatic, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-10)
+    coefficients = Coefficients(0.7, 0.3, 1.1)
+    np.testing.assert_allclose(
+        old.chart.curvature(*how, coefficients),
+        Chart.curvature(old.chart, *how, coefficients),
+        atol=1e-9,
+    )
+
+
+def test_a_mean_outside_of_the_box_and_a_least_parameter_are_limits():
+    old, target = (make() for make in PAIRS["truncated"])
+    contexts, mask = jnp.array([[0.7, 3.1]]), jnp.ones(1, bool)
+    data = old.chart.prepare(old, target, contexts, mask)
+    outside = TruncatedGaussian(mean=(-4.5, 3.0), std=(2.0, 1.0), **BOX)
+    z = old.chart.coordinates(data, outside)
+    assert (np.asarray(old.chart.limits(data, z)) > 0).tolist() == [
+        True, *[False] * 5
+    ]  # fmt: skip
+    assert (np.asarray(old.chart.limits(data, 0 * z)) <= 0).all()
+
+    old = Beta(a=(0.1, 1.0), b=(2.0, 1.0), **BOX)
+    data = old.chart.prepare(old, old, contexts, mask)
+    z = old.chart.coordinates(data, Beta(a=(0.09, 1.0), b=(2.0, 1.0), **BOX))
+    limits = np.asarray(old.chart.limits(data, z))
+    assert limits[0] > 0
+    assert (limits[1:] < 0).all()
+
+
+def test_the_log_gamma_function_and_its_derivatives_are_those_of_scipy():
+    x = np.array([0.1, 1.3, 10.0, 1e6])
+    at = jnp.asarray(x)
+    np.testing.assert_allclose(log_gamma(at), special.gammaln(x), rtol=1e-13)
+    np.testing.assert_allclose(digamma(at), special.digamma(x), rtol=1e-13)
+    np.testing.assert_allclose(trigamma(at), special.polygamma(1, x), rtol=1e-12)
+    np.testing.assert_allclose(tetragamma(at), special.polygamma(2, x), rtol=1e-12)
+    np.testing.assert_allclose(
+        log_less_digamma(at), np.log(x) - special.digamma(x), rtol=1e-9, atol=2e-15
+    )
+    for share in (-0.5, 0.3, 40.0):
+        moved = special.digamma(x + share * x) - special.digamma(x)
+        np.testing.assert_allclose(digamma_gap(at, share * at), moved, rtol=1e-9)
+
+
+def beta_gap(a, b, of_a, of_b):
+    numbers = [jnp.asarray(x, float) for x in (a, b, of_a, of_b)]
+    turn = (numbers[1] * numbers[2] - numbers[0] * numbers[3]) / (a + b)
+    return np.asarray(log_beta_gap(*numbers, turn))
+
+
+def test_the_gap_of_the_log_beta_function_is_its_definition():
+    a, change = np.meshgrid([0.1, 3.0, 7.9, 40.0], [-0.09, 0.5, 30.0])
+    b, of_b = np.full_like(a, 5.0), np.full_like(a, -0.5)
+    linear = change * special.digamma(a) + of_b * special.digamma(b)
+    linear -= (change + of_b) * special.digamma(a + b)
+    expected = special.betaln(a + change, b + of_b) - special.betaln(a, b) - linear
+    gap = beta_gap(a, b, change, of_b)
+    np.testing.assert_allclose(gap, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_gap_far_below_the_rounding_of_the_log_beta_function_is_its_quadratic():
+    a, b = 4e6, 6e6
+    steps = 1e-3 * np.array([a, b])  # the concentration grows, the mean stays
+    fisher = np.diag(special.polygamma(1, [a, b])) - special.polygamma(1, a + b)
+    quadratic = 0.5 * steps @ fisher @ steps
+    assert beta_gap(a, b, *steps) == pytest.approx(quadratic, rel=5e-3)
+    half = beta_gap(a, b, *(steps / 2))
+    assert beta_gap(a, b, *steps) / half == pytest.approx(4.0, rel=2e-3)
+
+
+def samples(seed=3, count=24):
+    rng = np.random.default_rng(seed)
+    contexts = rng.uniform(SPACE.lower, SPACE.upper, (count, 2))
+    values = 5 + np.tanh(contexts[:, 0] - 2) - 0.3 * contexts[:, 1]
+    return jnp.asarray(contexts), jnp.asarray(values), jnp.ones(count, bool)
+
+
+def after(updates, epsilon, alpha, weight, old, target):
+    """Returns the mean after so many updates, each with its own number for alpha, weighed by ``weight`` to a number."""
+
+    def step(distribution, number):
+        new, record = update_context(
+            distribution,
+            target,
+            *samples(),
+            max_kl=epsilon,
+            alpha=alpha * number,
+        )
+        return new, record.result
+
+    end, results = jax.lax.scan(step, old, jnp.linspace(0.5, 1.5, updates))
+    return weight @ end.summary().mean + end.summary().std.sum(), results
+
+
+@pytest.mark.slow
+@FAMILIES
+def test_gradients_through_twelve_updates_are_central_differences(pair):
+    old, target = (make() for make in pair)
+    weight = jnp.array([1.0, -0.5])
+
+    def end(numbers):
+        return after(12, numbers[0], numbers[1], weight, old, target)
+
+    numbers = jnp.array([0.02, 0.3])
+    run, h = jax.jit(jax.value_and_grad(end, has_aux=True)), 1e-5
+    (_, results), gradient = run(numbers)
+    assert (results == 0).all()
+    for which in range(2):
+        step = h * numbers[which] * jnp.eye(2)[which]
+        rise = run(numbers + step)[0][0] - run(numbers - step)[0][0]
+        difference = rise / (2 * h * numbers[which])
+        np.testing.assert_allclose(gradient[which], difference, rtol=1e-3)
+
+
+@FAMILIES
+def test_settings_are_spelled_and_built_again(pair):
+    p = pair[0]()
+    spelled = catalogue.spell(p)
+    again = catalogue.build(spelled)
+    assert catalogue.spell(again) == spelled
+    assert jax.tree.structure(again) == jax.tree.structure(p)
+    settings.check("teacher.initial", p)
+    p.check(SPACE, "teacher.initial")
+
+
+def check(p):
+    settings.check("x", p)
+    p.check(SPACE, "x")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (
+            lambda: Beta(a=(1.0, 1.0), b=(0.05, 1.0), **BOX),
+            "^x.b must be at least 0.1, got 0.05$",
+        ),
+        (
+            lambda: Beta(a=(1.0,), b=(1.0, 1.0), **BOX),
+            r"^x.a needs 2 values \(mass, length\), got 1$",
+        ),
+        (
+            lambda: Beta(a=(1.0, 1.0), b=(1.0, 1.0), lower=(3.0, 1.0), upper=(2.0, 2.0)),
+            r"^x: lower must be below upper, got \[3, 2\] for mass$",
+        ),
+        (
+            lambda: Beta(a=(1.0, 1.0), b=(1.0, 1.0), lower=(-5.0, 1.0), upper=(2.0, 2.0)),
+            r"^x.lower: mass = -5 lies outside its bounds \[-4, 8\] kg$",
+        ),
+        (
+            lambda: TruncatedGaussian(mean=(-4.5, 1.0), std=(1.0, 1.0), **BOX),
+            r"^x.mean of mass must lie in the box \[-4, 8\], got -4.5$",
+        ),
+        (
+            lambda: TruncatedGaussian(mean=(0.0, 1.0), std=(70.0, 1.0), **BOX),
+            "^x.std of mass must be positive and at most 2 widths of the box, 24, got 70$",
+        ),
+    ],
+)  # fmt: skip
+def test_wrong_settings_are_one_sentence(wrong, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        check(wrong())
+
+
+def test_a_target_on_another_box_is_refused():
+    old = Beta(a=(1.0, 1.0), b=(1.0, 1.0), **BOX)
+    other = Beta(a=(1.0, 1.0), b=(1.0, 1.0), lower=(-4.0, 0.5), upper=(7.0, 9.0))
+    with pytest.raises(ValueError, match="must be on one box"):
+        old.check_target(other)
