@@ -303,6 +303,7 @@ class MixtureReference(Reference):
 
     def at(self, old: Mixture, x: np.ndarray) -> Mixture:
         """Returns weights by log ratios, means by standard deviations, factors by those of the old one."""
+        x = np.clip(np.nan_to_num(x), -20, 20)  # a line search may ask for anything
         logs, moves = x[:COMPONENTS], x[COMPONENTS:].reshape(COMPONENTS, -1)
         weights = old.weights * np.exp(logs)
         parts = []
