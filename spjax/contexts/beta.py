@@ -151,14 +151,15 @@ class Beta(Boxed):
         mean, other = self._means()
         one, zero = jnp.ones_like(mean), jnp.zeros_like(mean)
         slopes = ((one, mean), (-one, other), (zero, one))
-        total = 0.0
+        terms = []
         for factor, slope in zip((at_a, at_b, -at_sum), slopes, strict=True):
             direction, term = jnp.stack(slope, axis=-1), factor
             for _ in range(order):
                 shape = direction.shape[:1] + (1,) * (term.ndim - 1) + (2,)
                 term = term[..., None] * direction.reshape(shape)
-            total += term
-        return total
+            terms.append(term)
+        at_a_term, at_b_term, at_sum_term = terms
+        return at_a_term + at_b_term + at_sum_term
 
     def _shares(
         self, context: Float[Array, " dim"]
