@@ -17,7 +17,7 @@ from benchmarks.paper.pictures.episodic import (
     EpisodicMethod,
     context_densities,
 )
-from benchmarks.paper.records import Runs, records_of, write_report
+from benchmarks.paper.records import SELECTION, Runs, records_of, write_report
 from spjax.analysis.style import save
 from spjax.analysis.tables import markdown
 from spjax.runs.read import Run
@@ -59,7 +59,9 @@ def report(runs: Runs, results: Path) -> str:
 
 
 def _of_half(record: Record) -> Record:
-    return Record(**{**record, "settings": {**record["settings"], "runs": "best half"}})
+    return Record(
+        **{**record, "settings": {**record["settings"], SELECTION: "best half"}}
+    )
 
 
 def _draw(

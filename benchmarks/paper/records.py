@@ -15,6 +15,9 @@ from spjax.runs.results import Record, read_records, write_records
 from spjax.runs.schema import Setting
 
 Runs = Mapping[str, Run]  # name of a cell -> its finished seeds
+SELECTION = (
+    "runs"  # in the settings of a record: which of the runs it is about, in words
+)
 
 
 def finished_runs(blocks: Iterable[Block]) -> Runs:
@@ -97,11 +100,15 @@ def recorded_runs(file: Path) -> set[str]:
 
 
 def runs_in(records: Iterable[Record]) -> set[str]:
-    """Returns the runs of records, as text: task, learner, curriculum, settings, seed."""
+    """Returns the runs of records, as text: task, learner, curriculum, settings, seed.
+
+    Records of a selection of runs, whose settings have `SELECTION`, are about runs that others record.
+    """
     keys = ("env", "agent", "teacher", "schedule", "settings")
     return {
         json.dumps([seed, *(record[key] for key in keys)], sort_keys=True)
         for record in records
+        if SELECTION not in record["settings"]
         for seed in record["seeds"]
     }
 

@@ -10,7 +10,7 @@ from benchmarks.paper import kept as kept_module
 from benchmarks.paper.cells import Cell
 from benchmarks.paper.kept import keep
 from benchmarks.paper.pictures.curricula import CURRICULA
-from benchmarks.paper.records import settings_of
+from benchmarks.paper.records import SELECTION, runs_in, settings_of
 from benchmarks.paper.runner import Plan, status_lines, train
 from spjax import catalogue
 from spjax.runs.read import load_run
@@ -482,5 +482,13 @@ def test_recorded_runs_go_by_the_names_of_their_cells(name: str) -> None:
             entry["env"],
             entry["agent"],
             entry["teacher"],
-            *sorted(entry["settings"]),
+            *sorted({*entry["settings"]} - {SELECTION}),
         ) in known
+
+
+def test_the_record_of_a_selection_of_runs_is_of_no_run_of_its_own() -> None:
+    keys = {"env": "gate", "agent": "sprl", "teacher": "sprl", "schedule": None}
+    every = {**keys, "settings": {}, "seeds": [1, 2]}
+    half = {**keys, "settings": {SELECTION: "best half"}, "seeds": [2]}
+    assert runs_in([every, half]) == runs_in([every])
+    assert len(runs_in([every])) == 2
