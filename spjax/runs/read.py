@@ -48,7 +48,7 @@ class Run:
     trajectories: pa.Table | None  # one row an episode
     cuts: tuple[Cut, ...] = ()  # settings of the sweep that stopped early
     _kept: dict[tuple[str, str], Curves] = field(
-        default_factory=dict, compare=False, repr=False
+        default_factory=dict, init=False, compare=False, repr=False
     )  # of all lanes, by table and column
 
     @property

@@ -197,7 +197,17 @@ def test_every_setting_that_a_page_names_is_a_flag():
         for part in parts
         for name in settings.every(part)
     }
-    known.add("teacher.schedule")
+    known |= {"teacher.schedule", "teacher.initial", "teacher.target"}
+    for kind, setting in (
+        ("schedule", "teacher.schedule"),
+        ("distribution", "teacher.initial"),
+        ("distribution", "teacher.target"),
+    ):
+        known |= {
+            f"{setting}.{name}".replace("_", "-")
+            for one in catalogue.names(kind)
+            for name in catalogue.find(kind, one).cls.declared()
+        }
     assert named <= known
 
 

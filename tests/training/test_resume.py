@@ -36,7 +36,6 @@ import sys
 import spjax
 from tests.training.conftest import tiny
 
-pytestmark = pytest.mark.usefixtures("compiled_once")
 spjax.train(tiny(num_iterations=24), sys.argv[1], progress=False) if sys.argv[2] == "train" else spjax.resume(
     sys.argv[1], progress=False)
 """
