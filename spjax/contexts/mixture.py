@@ -9,7 +9,7 @@ The target has as many components as the initial distribution, each the end of t
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -62,12 +62,7 @@ _DECLARED = {
             None,
             Setting(above=0, help="of the components, 1 together; None for equal ones"),
         ),
-        Declared(
-            "outside",
-            Literal["clip", "redraw"],
-            "clip",
-            Setting(static=True, help="what happens to draws outside of the bounds"),
-        ),
+        Gaussian.declared()["outside"],
     )
 }
 

@@ -5,7 +5,7 @@ divergences add up.
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -48,24 +48,7 @@ _DECLARED = {
             dataclasses.MISSING,
             Setting(unit="context units", help="of each of the other dimensions"),
         ),
-        Declared(
-            "std",
-            tuple[float, ...] | None,
-            None,
-            Setting(unit="context units", above=0, help="likewise, independent ones"),
-        ),
-        Declared(
-            "covariance",
-            _ROWS | None,
-            None,
-            Setting(unit="squared context units", help="row by row, in place of std"),
-        ),
-        Declared(
-            "outside",
-            Literal["clip", "redraw"],
-            "clip",
-            Setting(static=True, help="what happens to draws outside of the bounds"),
-        ),
+        *(Gaussian.declared()[name] for name in ("std", "covariance", "outside")),
     )
 }
 _OF_ROWS = ("table", "weights")

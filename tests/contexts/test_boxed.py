@@ -19,6 +19,7 @@ from spjax.solvers.gamma import (
     tetragamma,
     trigamma,
 )
+from tests.contexts.differences import assert_gradients_are_central_differences
 
 SPACE = ContextSpace(("mass", "length"), ("kg", "m"), (-4.0, 0.5), (8.0, 9.0))
 BOX = {"lower": (-4.0, 0.5), "upper": (8.0, 9.0)}
@@ -238,15 +239,7 @@ def test_gradients_through_twelve_updates_are_central_differences(pair):
     def end(numbers):
         return after(12, numbers[0], numbers[1], weight, old, target)
 
-    numbers = jnp.array([0.02, 0.3])
-    run, h = jax.jit(jax.value_and_grad(end, has_aux=True)), 1e-5
-    (_, results), gradient = run(numbers)
-    assert (results == 0).all()
-    for which in range(2):
-        step = h * numbers[which] * jnp.eye(2)[which]
-        rise = run(numbers + step)[0][0] - run(numbers - step)[0][0]
-        difference = rise / (2 * h * numbers[which])
-        np.testing.assert_allclose(gradient[which], difference, rtol=1e-3)
+    assert_gradients_are_central_differences(end, jnp.array([0.02, 0.3]))
 
 
 @FAMILIES

@@ -10,6 +10,7 @@ from spjax import catalogue, settings
 from spjax.cli.flags import read
 from spjax.contexts import ContextSpace, Gaussian, Mixture
 from spjax.self_paced import update_context
+from tests.contexts.differences import assert_gradients_are_central_differences
 
 SPACE = ContextSpace(("position", "width"), ("m", "m"), (-4.0, 0.5), (4.0, 8.0))
 MEANS, STDS = ((-1.0, 4.0), (2.0, 3.0)), ((1.0, 0.5), (0.4, 1.5))
@@ -110,15 +111,7 @@ def test_gradients_through_twelve_updates_are_central_differences():
         last, results = jax.lax.scan(step, old, jnp.linspace(0.5, 1.5, 12))
         return last.summary().mean @ jnp.array([1.0, -0.5]), results
 
-    numbers = jnp.array([0.02, 0.3])
-    run, h = jax.jit(jax.value_and_grad(end, has_aux=True)), 1e-5
-    (_, results), gradient = run(numbers)
-    assert (results == 0).all()
-    for which in range(2):
-        step = h * numbers[which] * jnp.eye(2)[which]
-        rise = run(numbers + step)[0][0] - run(numbers - step)[0][0]
-        difference = rise / (2 * h * numbers[which])
-        np.testing.assert_allclose(gradient[which], difference, rtol=1e-3)
+    assert_gradients_are_central_differences(end, jnp.array([0.02, 0.3]))
 
 
 def test_settings_are_spelled_and_built_again():
