@@ -94,6 +94,11 @@ class Task(Part, abc.ABC):
         """The distribution that counts in the end."""
 
     @property
+    def has_success(self) -> bool:
+        """Whether an episode can succeed; teachers that go by success refuse a task that says no."""
+        return True
+
+    @property
     def goal(self) -> tuple[float, float] | None:
         """A point to mark in pictures of trajectories."""
         return None

@@ -63,6 +63,11 @@ class PolicySearch(EpisodicTask):
         return self.of.compiler_options
 
     @property
+    def has_success(self) -> bool:
+        """As in the step-based task."""
+        return self.of.has_success
+
+    @property
     def horizon(self) -> int:
         """Control steps of an episode at most."""
         return self.of.horizon

@@ -33,7 +33,7 @@ from spjax.solvers.gamma import (
 )
 from spjax.solvers.series import expm1_minus
 
-LEAST = 0.1  # of a and b
+LEAST = 0.1  # of a and b, of every distribution of the family
 NEAREST = 2.0**-24  # to a bound, as a share of the box, that a context counts as
 
 
@@ -47,6 +47,13 @@ class Beta(Boxed):
     )
     b: Float[Array, " dim"] = setting(
         least=LEAST, unit="1", help="of each dimension; the larger a + b, the narrower"
+    )
+    least: float = setting(
+        LEAST,
+        static=True,
+        least=LEAST,
+        unit="1",
+        help="of a and b; with 1 the density has no pole at a bound",
     )
 
     def sample(
@@ -125,7 +132,17 @@ class Beta(Boxed):
     def limits(self, change: Natural) -> Float[Array, " m"]:
         """Returns what is missing to the least a and b."""
         of_a, of_b = self._differences(change)
-        return LEAST - jnp.concatenate([self.a + of_a, self.b + of_b])
+        return self.least - jnp.concatenate([self.a + of_a, self.b + of_b])
+
+    def check(self, space: ContextSpace, what: str) -> None:
+        """Checks the box, and that a and b are not below the least; raises ValueError in one sentence."""
+        super().check(space, what)
+        for name in ("a", "b"):
+            smallest = min(self.settings()[name])
+            if smallest < self.least:
+                raise ValueError(
+                    f"{what}.{name} must be at least {self.least:g}, its least, got {smallest:g}"
+                )
 
     def _means(self) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
         """Returns m and 1 - m."""

@@ -192,25 +192,32 @@ class Chart(abc.ABC, Generic[Family, Data]):
         search_outliers: bool,
     ) -> Solution:
         """Returns the solution y; by the augmented Lagrangian method, unless the family has an exact solve."""
-        objective, constraints, derivatives = local_functions(self, direction)
-
-        def solve_from(start: Float[Array, " n"]) -> Solution:
-            return solve(
-                objective,
-                constraints,
-                start,
-                problem,
-                config=config,
-                derivatives=derivatives,
-            )
-
-        first = solve_from(jnp.zeros(self.size(problem.old), problem.radius.dtype))
+        origin = jnp.zeros(self.size(problem.old), problem.radius.dtype)
+        first = self.minimise_from(origin, problem, direction, config)
         start = self.outlying_start(problem.data) if search_outliers else None
         if start is None:
             return first
-        second = solve_from(start)
+        second = self.minimise_from(start, problem, direction, config)
         better = (second.result == Result.CONVERGED) & (second.value < first.value)
         return jax.tree.map(lambda a, b: jnp.where(better, a, b), second, first)
+
+    def minimise_from(
+        self,
+        start: Float[Array, " n"],
+        problem: LocalProblem,
+        direction: KlDirection,
+        config: SolverConfig,
+    ) -> Solution:
+        """Returns the solution y that the augmented Lagrangian method finds from a start that keeps the constraints."""
+        objective, constraints, derivatives = local_functions(self, direction)
+        return solve(
+            objective,
+            constraints,
+            start,
+            problem,
+            config=config,
+            derivatives=derivatives,
+        )
 
     def attach(
         self,

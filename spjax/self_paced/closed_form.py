@@ -33,7 +33,8 @@ from jaxtyping import Array, Bool, Float, Int
 from spjax.contexts import Gaussian, kl_divergence
 from spjax.contexts.chart import LocalProblem, performance_gain
 from spjax.self_paced.arguments import check_floor, check_number, check_samples
-from spjax.self_paced.context_update import ContextUpdate, effective_sample_size
+from spjax.self_paced.context_update import ContextUpdate
+from spjax.self_paced.rounding import effective_sample_size
 from spjax.self_paced.statement import (
     Inputs,
     Mode,

@@ -25,6 +25,7 @@ class Mode(enum.IntEnum):
     TARGET = 1  # bound rule, V_LB reached: approach the target
     FROZEN = 2  # bound rule, V_LB lost again: keep the distribution
     PROPORTION = 3
+    RESTORED = 4  # with a backup, V_LB missed but within reach: go there, then approach
 
 
 @struct.dataclass
@@ -55,6 +56,7 @@ class Static:
     families: tuple[
         type | None, ...
     ] = ()  # of old and target, see `spjax.trees.node_types`
+    backup: bool = False  # whether a missed bound is always looked for
 
 
 def dtype_of(distribution: ContextDistribution) -> jnp.dtype:
@@ -108,9 +110,10 @@ def state_problem(
     performance = inputs.values.sum() / count
     if static.bounded:
         enough = performance >= inputs.performance_bound
-        mode = jnp.where(
-            enough, Mode.TARGET, jnp.where(inputs.reached, Mode.FROZEN, Mode.REWARD)
+        missed = jnp.where(
+            inputs.reached & (not static.backup), Mode.FROZEN, Mode.REWARD
         )
+        mode = jnp.where(enough, Mode.TARGET, missed)
         mode = jnp.where(usable, mode, Mode.FROZEN)
         performance_weight = (mode == Mode.REWARD).astype(dtype)
         target_weight = (mode == Mode.TARGET).astype(dtype)
@@ -132,6 +135,25 @@ def state_problem(
         bounded=mode == Mode.TARGET,
     )
     return scaled(old.chart, problem, static.kl_direction), mode.astype(jnp.int32)
+
+
+def state_approach(
+    static: Static, problem: LocalProblem, restored: Bool[Array, ""]
+) -> LocalProblem:
+    """States what follows on a backup: the target is approached, and the bound kept that was restored.
+
+    The old distribution breaks that bound, so a solve has to start where it was restored. Nothing moves where it was not.
+    """
+    one = jnp.ones_like(problem.target_weight)
+    problem = dataclasses.replace(
+        problem,
+        performance_weight=jnp.zeros_like(one),
+        target_weight=one,
+        radius=jnp.where(restored, problem.radius, 0.0),
+        slack_scale=one,
+        bounded=restored,
+    )
+    return scaled(problem.old.chart, problem, static.kl_direction)
 
 
 def _data(inputs: Inputs[Family]) -> PyTree:

@@ -74,6 +74,11 @@ class Moving(Teacher):
         return dataclasses.replace(bound, observation_size=size)
 
     @property
+    def fewest_episodes(self) -> int:
+        """How many new ones an update waits for."""
+        return 1
+
+    @property
     def starts_at(self) -> ContextDistribution:
         """The distribution before any update."""
         return super().starts_at if self.start == "initial" else self.aims_at
@@ -110,7 +115,7 @@ class Moving(Teacher):
     ) -> tuple["MovingState", "MovingMetrics"]:
         """Returns the state with the next distribution; it stays while nothing was seen or K_offset lasts."""
         buffer = add(state.buffer, episodes)
-        due = (state.iteration >= self.warmup) & (buffer.count > 0)
+        due = (state.iteration >= self.warmup) & (buffer.count >= self.fewest_episodes)
         updates = state.updates + due.astype(jnp.int32)
         evidence = self._evidence(state, buffer, due, updates, episodes, value)
         step = self.move(state, evidence)
