@@ -77,6 +77,13 @@ _CURRICULUM = (
         "of the importance weights, episodes",
     ),
     Quantity(
+        "teacher.observed_success",
+        "success rate that an update saw",
+        "of the episodes since the update before, which has kept the rate α for its distribution",
+        share=True,
+        limit=("teacher.success_rate", "α"),
+    ),
+    Quantity(
         "clipped_fraction",
         "share of contexts on a bound",
         "of the episodes that ended, those whose context lies on a bound of the context space",
