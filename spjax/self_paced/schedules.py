@@ -46,6 +46,9 @@ class Evidence:
     )
     target: ContextDistribution | None = None  # mu; likewise
     memory: PyTree = ()  # what the schedule kept at the update before
+    returns: Float[Array, " capacity"] | None = (
+        None  # discounted, of each episode; a self-paced teacher always gives it
+    )
 
 
 @struct.dataclass
@@ -145,6 +148,25 @@ class Bound(Schedule):
     def aim(self, evidence: Evidence) -> Aim:
         """Returns V_LB."""
         return Aim(performance_bound=jnp.asarray(self.performance_bound))
+
+
+def gives_alpha(
+    schedule: Schedule, initial: ContextDistribution, target: ContextDistribution
+) -> bool:
+    """Returns whether the schedule's aims have an alpha, from an aim at evidence of one episode."""
+    evidence = Evidence(
+        contexts=jnp.zeros((1, initial.dim)),
+        values=jnp.zeros(1),
+        mask=jnp.ones(1, bool),
+        mean_return=jnp.zeros(()),
+        kl_to_target=jnp.ones(()),
+        update=jnp.ones((), jnp.int32),
+        distribution=initial,
+        target=target,
+        memory=schedule.init(initial),
+        returns=jnp.zeros(1),
+    )
+    return schedule.aim(evidence).alpha is not None
 
 
 def alpha_proportion(

@@ -36,13 +36,7 @@ def init_buffer(capacity: int, dim: int, observation_size: int) -> EpisodeBuffer
 
 def add(buffer: EpisodeBuffer, episodes: Episodes) -> EpisodeBuffer:
     """Returns the buffer with the masked episodes added in order; the oldest are overwritten."""
-    capacity = buffer.discounted_return.size
-    total = buffer.count + episodes.mask.sum()
-    number = buffer.count + jnp.cumsum(episodes.mask) - 1
-    kept = episodes.mask & (number >= total - capacity)
-    row = jnp.where(
-        kept, number % capacity, capacity
-    )  # the row past the end is dropped
+    row, total = places(buffer.count, episodes.mask, buffer.discounted_return.size)
 
     def put(old: Array, new: Array) -> Array:
         return old.at[row].set(new, mode="drop")
@@ -51,8 +45,18 @@ def add(buffer: EpisodeBuffer, episodes: Episodes) -> EpisodeBuffer:
         context=put(buffer.context, episodes.context),
         first_observation=put(buffer.first_observation, episodes.first_observation),
         discounted_return=put(buffer.discounted_return, episodes.discounted_return),
-        count=total.astype(jnp.int32),
+        count=total,
     )
+
+
+def places(
+    count: Int[Array, ""], mask: Bool[Array, " row"], capacity: int
+) -> tuple[Int[Array, " row"], Int[Array, ""]]:
+    """Returns where masked rows go in a ring that has seen so many, `capacity` for those that find no room, and the new count."""
+    total = count + mask.sum()
+    number = count + jnp.cumsum(mask) - 1
+    kept = mask & (number >= total - capacity)
+    return jnp.where(kept, number % capacity, capacity), total.astype(jnp.int32)
 
 
 def clear(buffer: EpisodeBuffer, when: Bool[Array, ""]) -> EpisodeBuffer:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from spjax import catalogue
 from spjax.contexts import ContextDistribution, ContextSpace
 from spjax.envs.base import Env, Task
-from spjax.episodes import Episodes, masked_mean
+from spjax.episodes import Episodes, Maybe, masked_mean
 from spjax.self_paced.context_update import ContextUpdate
 from spjax.self_paced.schedules import Evidence
 from spjax.settings import setting
@@ -136,6 +136,7 @@ class Moving(Teacher):
             ),
             context_mean=summary.mean,
             context_covariance=summary.covariance.reshape(-1),
+            learning_progress=step.learning_progress,
         )
         state = MovingState(
             distribution=distribution,
@@ -205,6 +206,7 @@ class Moving(Teacher):
             distribution=state.distribution,
             target=self.aims_at,
             memory=state.memory,
+            returns=returns,
         )
 
 
@@ -216,6 +218,7 @@ class Step:
     record: ContextUpdate
     alpha: Float[Array, ""] | None = None  # None under a rule that has none
     memory: PyTree = ()  # what is kept for the next update
+    learning_progress: Maybe | None = None  # mean ALP; None where it plays no part
 
 
 @struct.dataclass
@@ -248,6 +251,9 @@ class MovingMetrics:
     dropped_episodes: Int[Array, ""]  # new ones that found no room in the buffer
     context_mean: Float[Array, " dim"]
     context_covariance: Float[Array, " dim_squared"]  # row by row
+    learning_progress: (
+        Maybe | None
+    )  # mean ALP of an update's episodes; None where it plays no part
 
 
 def check_floor(

@@ -6,8 +6,14 @@ zero for the first K_alpha updates; `Bound` approaches the target as long as the
 
 The published results count K_alpha differently from the paper (alpha is zero for the first K_alpha - 1 updates) and constrain
 KL(old || new) where the paper prints KL(new || old); the presets come in both variants.
+
+The paper ends ball catching with "a promising direction ... is to combine ideas of SPDL and methods such as ALP-GMM". With
+``learning_progress`` = beta, an update maximises E[V] + beta E[ALP] - alpha KL. ALP is ALP-GMM's: the absolute difference of an
+episode's return to that of the nearest context before. Before means here: among the newest ``progress_capacity`` episodes of
+earlier updates, so that what is compared are returns of two policies, not of one.
 """
 
+import dataclasses
 from typing import Literal
 
 import jax.numpy as jnp
@@ -15,9 +21,12 @@ from flax import struct
 from jaxtyping import PyTree
 
 from spjax.catalogue import part
+from spjax.contexts import ContextSpace
+from spjax.episodes import Maybe
 from spjax.self_paced.context_update import update_context
-from spjax.self_paced.schedules import Evidence, Proportion, Schedule
+from spjax.self_paced.schedules import Evidence, Proportion, Schedule, gives_alpha
 from spjax.settings import setting
+from spjax.teachers.learning_progress import History, Remembered
 from spjax.teachers.moving import Moving, MovingState, Step
 
 
@@ -32,6 +41,19 @@ class SelfPaced(Moving):
         static=True,
         help="what max_kl constrains: KL(old || new) or KL(new || old)",
     )
+    learning_progress: float | None = setting(
+        None,
+        least=0,
+        unit="1",
+        help="beta, weight of the learning progress beside the value; None for the published objective",
+    )
+    progress_capacity: int = setting(
+        500,
+        static=True,
+        least=1,
+        unit="episodes",
+        help="newest ones of earlier updates that learning progress is measured by",
+    )
 
     @property
     def needs_value(self) -> bool:
@@ -43,11 +65,54 @@ class SelfPaced(Moving):
         return self.schedule.still(iteration - self.warmup, mean_return)
 
     def first_memory(self) -> PyTree:
-        """Returns what the schedule keeps before the first update."""
-        return self.schedule.init(self.starts_at)
+        """Returns what the schedule keeps before the first update, and no episodes to measure learning progress by."""
+        of_schedule = self.schedule.init(self.starts_at)
+        if self.learning_progress is None:
+            return of_schedule
+        history = History.empty(self.progress_capacity, self.starts_at.dim)
+        return Remembered(of_schedule, history)
 
     def move(self, state: MovingState, evidence: Evidence) -> Step:
         """Returns the solution of the problem that the schedule states, its record, and alpha."""
+        if self.learning_progress is None:
+            return self._solve(state, evidence)
+
+        contexts, returns, mask = evidence.contexts, evidence.returns, evidence.mask
+        remembered: Remembered = evidence.memory
+        progress = remembered.history.progress(contexts, returns)
+        step = self._solve(
+            state,
+            dataclasses.replace(
+                evidence,
+                values=evidence.values + self.learning_progress * progress,
+                memory=remembered.schedule,
+            ),
+        )
+        history = remembered.history.extended(contexts, returns, mask)
+        return dataclasses.replace(
+            step,
+            memory=Remembered(step.memory, history),
+            learning_progress=Maybe.mean(progress, mask),
+        )
+
+    def check(self, space: ContextSpace) -> None:
+        """Checks, beside the rest, that learning progress has a place in the updates."""
+        super().check(space)
+        if self.learning_progress is None:
+            return
+        if self.sliding_window:
+            raise ValueError(
+                "teacher.sliding_window must be False with teacher.learning_progress, "
+                "which compares the episodes of an update with those of earlier ones"
+            )
+        if not gives_alpha(self.schedule, self.starts_at, self.aims_at):
+            raise ValueError(
+                "teacher.learning_progress needs a schedule that gives alpha, such as proportion; "
+                f"a bound is one of the value alone, got {self.schedule!r}"
+            )
+
+    def _solve(self, state: MovingState, evidence: Evidence) -> Step:
+        """Returns the step that the schedule states."""
         aim = self.schedule.aim(evidence)
         bound = aim.performance_bound
         alpha = (

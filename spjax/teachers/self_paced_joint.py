@@ -8,7 +8,6 @@ published results differ from the printed text in the following; all of it can b
     alpha is capped         yes (``schedule.max_alpha``)                    no
 """
 
-import dataclasses
 from typing import Literal
 
 import jax.numpy as jnp
@@ -19,7 +18,12 @@ from spjax.catalogue import part
 from spjax.contexts import ContextSpace, Gaussian, kl_divergence
 from spjax.episodes import ContextFit, Episodes
 from spjax.self_paced.joint import JointAim, JointProblem, log_ratios
-from spjax.self_paced.schedules import Evidence, Proportion, Schedule
+from spjax.self_paced.schedules import (
+    Evidence,
+    Proportion,
+    Schedule,
+    gives_alpha,
+)
 from spjax.settings import setting
 from spjax.teachers.base import Teacher, Value
 from spjax.teachers.moving import START_HELP, check_floor
@@ -157,13 +161,7 @@ class SelfPacedJoint(Teacher):
         check_floor(self.std_floor, space)
         for distribution in (self.starts_at, self.aims_at):
             _gaussian(distribution)
-        evidence = dataclasses.replace(
-            _any_evidence(space),
-            distribution=self.starts_at,
-            target=self.aims_at,
-            memory=self.schedule.init(self.starts_at),
-        )
-        if self.schedule.aim(evidence).alpha is None:
+        if not gives_alpha(self.schedule, self.starts_at, self.aims_at):
             raise ValueError(
                 f"teacher.schedule must be one that gives alpha, such as proportion, got {self.schedule!r}"
             )
@@ -186,18 +184,6 @@ class JointMetrics:
     kl_to_target: Float[Array, ""]  # KL(p || mu) as alpha's rule takes it, nats
     context_mean: Float[Array, " dim"]  # of the new distribution, context units
     context_covariance: Float[Array, " dim_squared"]  # row by row
-
-
-def _any_evidence(space: ContextSpace) -> Evidence:
-    """Returns evidence of one rollout, to ask a schedule which of its aims it gives."""
-    return Evidence(
-        contexts=jnp.zeros((1, space.size)),
-        values=jnp.zeros(1),
-        mask=jnp.ones(1, bool),
-        mean_return=jnp.zeros(()),
-        kl_to_target=jnp.ones(()),
-        update=jnp.ones((), jnp.int32),
-    )
 
 
 def _gaussian(distribution: object) -> Gaussian:

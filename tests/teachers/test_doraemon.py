@@ -26,7 +26,7 @@ from tests.training.conftest import TINY
 TASK = PointMass(dimensions=2)
 SPACE = TASK.context_space
 EPISODES = 128
-EPSILON, ALPHA = 0.05, 0.5
+EPSILON, ALPHA = float(np.float32(0.05)), 0.5
 TEACHER = DORAEMON(max_kl=EPSILON, success_rate=ALPHA).bound_to(TASK)
 PROBLEMS = 12  # random ones; more lanes follow
 START, STAYS, LEAVES = PROBLEMS, PROBLEMS + 1, PROBLEMS + 2

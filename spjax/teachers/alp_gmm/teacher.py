@@ -29,6 +29,7 @@ from spjax.episodes import Episodes, Maybe
 from spjax.settings import setting
 from spjax.teachers.alp_gmm.mixture import Fit, Mixture, init_fit, refit_where_due
 from spjax.teachers.base import Teacher, Value
+from spjax.teachers.learning_progress import absolute_progress
 
 MIN_STORED = 5  # episodes that must be exceeded before there is any learning progress
 INSERTIONS = 500  # episodes after which the store is trimmed to s_BUFFER
@@ -146,13 +147,10 @@ class ALPGMM(Teacher):
         context = context / state.unit
         stored = _stored(state.episodes, self.buffer_size)
         searched = _age(self.store_capacity, state.episodes) < stored
-        squared_distance = ((state.contexts - context[:, None]) ** 2).sum(0)
-        nearest = jnp.argmin(jnp.where(searched, squared_distance, jnp.inf))
-        progress = jnp.where(
-            stored > MIN_STORED,
-            jnp.abs(discounted_return - state.returns[nearest]),
-            0.0,
+        progress = absolute_progress(
+            context, discounted_return, state.contexts, state.returns, searched
         )
+        progress = jnp.where(stored > MIN_STORED, progress, 0.0)
         slot, window_slot = (
             state.episodes % self.store_capacity,
             state.episodes % self.window_capacity,

@@ -1,0 +1,125 @@
+"""Learning progress as part of the self-paced objective: how it is measured, and what reaches the update."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from spjax.contexts import ContextSpace, Gaussian
+from spjax.self_paced.context_update import ContextUpdate
+from spjax.self_paced.schedules import Bound, Evidence, Proportion
+from spjax.teachers import SelfPaced, self_paced
+from spjax.teachers.learning_progress import History, Remembered
+from tests.teachers.checks import check
+
+SPACE = ContextSpace(("mass", "length"), ("kg", "m"), (-4.0, -4.0), (4.0, 4.0))
+TEACHER = SelfPaced(
+    initial=Gaussian.from_std((0.0, 0.0), (1.0, 1.0)),
+    target=Gaussian.from_std((2.0, 2.0), (0.1, 0.1)),
+    buffer_size=8,
+    warmup=0,
+)
+ROWS = np.random.default_rng(3).normal(size=(3, 6, 2)).astype(np.float32)
+RETURNS = np.random.default_rng(4).normal(size=(3, 6)).astype(np.float32)
+MASK = np.array([True, True, False, True, True, True])
+
+
+def test_progress_is_the_difference_to_the_nearest_of_the_newest_earlier_episodes():
+    history = History.empty(7, 2)
+    np.testing.assert_array_equal(history.progress(ROWS[0], RETURNS[0]), np.zeros(6))
+    history = history.extended(ROWS[0], RETURNS[0], MASK)
+    history = history.extended(ROWS[1], RETURNS[1], MASK)
+    contexts = np.concatenate([ROWS[0][MASK], ROWS[1][MASK]])[-7:]
+    returns = np.concatenate([RETURNS[0][MASK], RETURNS[1][MASK]])[-7:]
+    distances = np.linalg.norm(ROWS[2][:, None] - contexts[None], axis=2)
+    expected = np.abs(RETURNS[2] - returns[distances.argmin(axis=1)])
+    np.testing.assert_allclose(history.progress(ROWS[2], RETURNS[2]), expected)
+    assert int(history.count) == 10
+
+
+@pytest.fixture
+def played(monkeypatch):
+    """A function that plays three updates of a teacher; it returns the values that they were made from, and the steps."""
+    given = []
+
+    def kept(old, target, contexts, values, mask, **settings):
+        given.append(np.asarray(values))
+        zero = jnp.zeros(())
+        return old, ContextUpdate(zero, zero, jnp.asarray(False), zero, zero, zero)
+
+    def play(teacher):
+        given.clear()
+        state, steps = teacher.init(jax.random.key(0), SPACE), []
+        memory = state.memory
+        for number in range(3):
+            evidence = Evidence(
+                contexts=jnp.asarray(ROWS[number]),
+                values=jnp.asarray(10 + ROWS[number][:, 0]),
+                mask=jnp.asarray(MASK),
+                mean_return=jnp.ones(()),
+                kl_to_target=jnp.ones(()),
+                update=jnp.asarray(number + 1),
+                distribution=state.distribution,
+                target=teacher.aims_at,
+                memory=memory,
+                returns=jnp.asarray(RETURNS[number]),
+            )
+            steps.append(teacher.move(state, evidence))
+            memory = steps[-1].memory
+        return np.array(given), steps
+
+    monkeypatch.setattr(self_paced, "update_context", kept)
+    return play
+
+
+def test_an_update_is_made_from_the_value_and_beta_times_the_progress(played):
+    values, steps = played(TEACHER.replace(learning_progress=0.5))
+    history, expected = History.empty(500, 2), []
+    for rows, returns in zip(ROWS, RETURNS, strict=True):
+        progress = np.asarray(history.progress(rows, returns))
+        expected.append(10 + rows[:, 0] + 0.5 * progress)
+        history = history.extended(rows, returns, MASK)
+    np.testing.assert_allclose(values, expected, rtol=1e-6)
+    assert np.abs(values[1] - 10 - ROWS[1][:, 0]).max() > 0.1
+    assert float(steps[2].learning_progress.value) == pytest.approx(
+        progress[MASK].mean(), rel=1e-5
+    )
+    assert isinstance(steps[2].memory, Remembered)
+
+
+def test_without_it_or_with_beta_zero_the_update_gets_the_same_bits(played):
+    plain, steps = played(TEACHER)
+    nothing, _ = played(TEACHER.replace(learning_progress=0.0))
+    np.testing.assert_array_equal(plain, 10 + ROWS[:, :, 0])
+    np.testing.assert_array_equal(plain, nothing)
+    assert steps[0].learning_progress is None
+    assert steps[0].memory == ()
+    assert TEACHER.init(jax.random.key(0), SPACE).memory == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"sliding_window": True},
+            "teacher.sliding_window must be False with teacher.learning_progress, ",
+        ),
+        (
+            {"schedule": Bound()},
+            "teacher.learning_progress needs a schedule that gives alpha, such as proportion; ",
+        ),
+        (
+            {"learning_progress": -1.0},
+            "teacher.learning_progress must be at least 0, got -1.0",
+        ),
+    ],
+)
+def test_what_it_does_not_go_with_is_refused(change, message):
+    teacher = TEACHER.replace(learning_progress=1.0, schedule=Proportion())
+    check(teacher, SPACE)
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        check(teacher.replace(**change), SPACE)
+    if "learning_progress" not in change:
+        check(teacher.replace(learning_progress=None, **change), SPACE)
