@@ -192,6 +192,7 @@ def test_every_setting_that_a_page_names_is_a_flag():
         )
     ]
     parts += [SelfPaced().bound_to(parts[0]), SelfPaced(schedule=Bound())]
+    parts += [DORAEMON()]
     known = {
         f"{part.kind}.{name}".replace("_", "-")
         for part in parts

@@ -21,9 +21,9 @@ TEACHER = SelfPaced(
     buffer_size=8,
     warmup=0,
 )
-ROWS = np.random.default_rng(3).normal(size=(3, 6, 2)).astype(np.float32)
-RETURNS = np.random.default_rng(4).normal(size=(3, 6)).astype(np.float32)
-MASK = np.array([True, True, False, True, True, True])
+ROWS = jax.random.normal(jax.random.key(3), (3, 6, 2))
+RETURNS = jax.random.normal(jax.random.key(4), (3, 6))
+MASK = jnp.array([True, True, False, True, True, True])
 
 
 def test_progress_is_the_difference_to_the_nearest_of_the_newest_earlier_episodes():
@@ -35,7 +35,8 @@ def test_progress_is_the_difference_to_the_nearest_of_the_newest_earlier_episode
     returns = np.concatenate([RETURNS[0][MASK], RETURNS[1][MASK]])[-7:]
     distances = np.linalg.norm(ROWS[2][:, None] - contexts[None], axis=2)
     expected = np.abs(RETURNS[2] - returns[distances.argmin(axis=1)])
-    np.testing.assert_allclose(history.progress(ROWS[2], RETURNS[2]), expected)
+    found = history.progress(ROWS[2], RETURNS[2])
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert int(history.count) == 10
 
 
@@ -55,16 +56,16 @@ def played(monkeypatch):
         memory = state.memory
         for number in range(3):
             evidence = Evidence(
-                contexts=jnp.asarray(ROWS[number]),
-                values=jnp.asarray(10 + ROWS[number][:, 0]),
-                mask=jnp.asarray(MASK),
+                contexts=ROWS[number],
+                values=10 + ROWS[number][:, 0],
+                mask=MASK,
                 mean_return=jnp.ones(()),
                 kl_to_target=jnp.ones(()),
                 update=jnp.asarray(number + 1),
                 distribution=state.distribution,
                 target=teacher.aims_at,
                 memory=memory,
-                returns=jnp.asarray(RETURNS[number]),
+                returns=RETURNS[number],
             )
             steps.append(teacher.move(state, evidence))
             memory = steps[-1].memory
