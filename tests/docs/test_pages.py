@@ -15,7 +15,7 @@ import spjax
 from spjax import catalogue, settings
 from spjax.cli import main
 from spjax.self_paced.schedules import Bound
-from spjax.teachers.self_paced import SelfPaced
+from spjax.teachers import DORAEMON, SelfPaced
 from spjax.training import train as training
 from tests.docs.running import ROOT, commands, python_blocks
 from tests.training.conftest import TINY
