@@ -46,6 +46,7 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {  # kind -> name -> module:class
         "self-paced-joint": f"{_TEACHERS}.self_paced_joint:SelfPacedJoint",
         "spgl": f"{_TEACHERS}.closed_form:SPGL",
         "doraemon": f"{_TEACHERS}.doraemon:DORAEMON",
+        "currot": f"{_TEACHERS}.currot:CURROT",
         "alp-gmm": f"{_TEACHERS}.alp_gmm.teacher:ALPGMM",
         "goal-gan": f"{_TEACHERS}.goal_gan.step_based:GoalGAN",
         "goal-gan-episodic": f"{_TEACHERS}.goal_gan.episodic:EpisodicGoalGAN",

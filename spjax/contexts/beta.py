@@ -56,6 +56,16 @@ class Beta(Boxed):
         help="of a and b; with 1 the density has no pole at a bound",
     )
 
+    @classmethod
+    def on(
+        cls, space: ContextSpace, concentration: float = 1.0, least: float = LEAST
+    ) -> "Beta":
+        """Returns the distribution on a whole context space with these a and b in every dimension; 1 is uniform."""
+        numbers = (float(concentration),) * space.size
+        return cls(
+            a=numbers, b=numbers, lower=space.lower, upper=space.upper, least=least
+        )
+
     def sample(
         self, key: Array, space: ContextSpace | None = None
     ) -> Float[Array, " dim"]:

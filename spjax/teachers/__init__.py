@@ -3,6 +3,7 @@
 from spjax.teachers.alp_gmm import ALPGMM
 from spjax.teachers.base import Teacher
 from spjax.teachers.closed_form import SPGL
+from spjax.teachers.currot import CURROT
 from spjax.teachers.doraemon import DORAEMON
 from spjax.teachers.goal_gan import EpisodicGoalGAN, GoalGAN
 from spjax.teachers.sagg_riac import SAGGRIAC
@@ -13,6 +14,7 @@ from spjax.teachers.uniform import Random
 
 __all__ = [
     "ALPGMM",
+    "CURROT",
     "DORAEMON",
     "SAGGRIAC",
     "SPGL",

@@ -89,17 +89,15 @@ class DORAEMON(Moving):
     def bound_to(self, task: Task) -> Self:
         """Returns the teacher with Beta distributions on the task's context space where none were given."""
         space = task.context_space
-
-        def of(concentration: float) -> Beta:
-            numbers = (float(concentration),) * space.size
-            return Beta(
-                a=numbers, b=numbers, lower=space.lower, upper=space.upper, least=1.0
-            )
-
+        initial, target = self.initial, self.target
+        if initial is None:
+            initial = Beta.on(space, self.concentration, least=1.0)
+        if target is None:
+            target = Beta.on(space, least=1.0)
         chosen = dataclasses.replace(
             self,
-            initial=of(self.concentration) if self.initial is None else self.initial,
-            target=of(1.0) if self.target is None else self.target,
+            initial=initial,
+            target=target,
             task_has_success=task.has_success,
         )
         return super(DORAEMON, chosen).bound_to(task)
