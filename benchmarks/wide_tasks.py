@@ -24,7 +24,7 @@ from spjax.envs.base import Task
 from spjax.runs.read import Run, load_run, read_summary
 from spjax.runs.results import Record, write_records_beside
 from spjax.self_paced.schedules import Bound
-from spjax.teachers import ALPGMM, DORAEMON, Random, SelfPaced, Teacher
+from spjax.teachers import ALPGMM, CURROT, DORAEMON, Random, SelfPaced, Teacher
 from spjax.training.config import RunConfig
 
 EXPERIMENT = "wide-tasks"
@@ -101,26 +101,29 @@ def _measured_everywhere(teacher: Teacher, task: Task) -> Teacher:
     return teacher.changed(target=DORAEMON().bound_to(task).target)
 
 
+def _from_the_middle(teacher: Teacher, task: Task) -> Teacher:
+    wide = DORAEMON().bound_to(task)
+    return teacher.changed(initial=wide.initial, target=wide.target)
+
+
 def _self_paced(teacher: Teacher, task: Task) -> Teacher:
     """Returns SPDL (V_LB) from DORAEMON's start to its target: of value in place of success, and without a backup."""
-    wide = DORAEMON().bound_to(task)
-    return teacher.changed(
-        initial=wide.initial,
-        target=wide.target,
-        std_floor=None,
-        schedule=Bound(PERFORMANCE_BOUND),
+    return _from_the_middle(teacher, task).changed(
+        std_floor=None, schedule=Bound(PERFORMANCE_BOUND)
     )
 
 
 METHODS: dict[str, type[Teacher]] = {
     "doraemon": DORAEMON,
     "self-paced": SelfPaced,
+    "currot": CURROT,
     "alp-gmm": ALPGMM,
     "random": Random,
 }
 _TEACHERS: dict[str, Callable[[Teacher, Task], Teacher]] = {
     "doraemon": _itself,
     "self-paced": _self_paced,
+    "currot": _from_the_middle,
     "alp-gmm": _measured_everywhere,
     "random": _measured_everywhere,
 }

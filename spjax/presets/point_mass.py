@@ -21,7 +21,8 @@ environment 2048 times an iteration; here 4 slots take 512 steps each, which giv
 updates. Shorter rollouts are a little faster and end lower: with 16 slots of 128 steps an eighth of the advantages are cut off
 at the end of a rollout, and the final return of the 2-D task falls from about 8.8 to 8.7.
 
-DORAEMON was not published on this task: its preset has the learner of the others, and the uniform distribution for a target.
+DORAEMON and CURROT were not published on these tasks (CURROT was on one with two targets, from which its defaults are): their
+presets have the learners of the others.
 """
 
 from typing import Any
@@ -143,6 +144,7 @@ _TEACHERS = (
     "self-paced",
     "spgl",
     "doraemon",
+    "currot",
     "alp-gmm",
     "goal-gan",
     "sagg-riac",

@@ -15,7 +15,7 @@ import spjax
 from spjax import catalogue, settings
 from spjax.cli import main
 from spjax.self_paced.schedules import Bound
-from spjax.teachers import DORAEMON, SelfPaced
+from spjax.teachers import CURROT, DORAEMON, SelfPaced
 from spjax.training import train as training
 from tests.docs.running import ROOT, commands, python_blocks
 from tests.training.conftest import TINY
@@ -192,7 +192,7 @@ def test_every_setting_that_a_page_names_is_a_flag():
         )
     ]
     parts += [SelfPaced().bound_to(parts[0]), SelfPaced(schedule=Bound())]
-    parts += [DORAEMON()]
+    parts += [CURROT(), DORAEMON()]
     known = {
         f"{part.kind}.{name}".replace("_", "-")
         for part in parts
