@@ -61,7 +61,7 @@ class Beta(Boxed):
         cls, space: ContextSpace, concentration: float = 1.0, least: float = LEAST
     ) -> "Beta":
         """Returns the distribution on a whole context space with these a and b in every dimension; 1 is uniform."""
-        numbers = (float(concentration),) * space.size
+        numbers = jnp.full(space.size, concentration, float)
         return cls(
             a=numbers, b=numbers, lower=space.lower, upper=space.upper, least=least
         )

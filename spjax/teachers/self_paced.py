@@ -78,6 +78,7 @@ class SelfPaced(Moving):
             return self._solve(state, evidence)
 
         contexts, returns, mask = evidence.contexts, evidence.returns, evidence.mask
+        assert returns is not None  # `Moving` gives them
         remembered: Remembered = evidence.memory
         progress = remembered.history.progress(contexts, returns)
         step = self._solve(
