@@ -269,9 +269,15 @@ def _round(
 ) -> tuple[Family, Float[Array, ""]]:
     """Returns the solution in the dtype of the caller, drawn back until it is feasible *after* rounding, and its KL."""
     chart, data = original.chart, problem.data
+    turn = (
+        chart.inward(problem, static.kl_direction, solution.z)
+        if static.bounded
+        else jnp.zeros_like(solution.z)
+    )
 
     def rounded(fraction: Float[Array, ""]) -> Family:
-        z = chart.part_of(fraction, problem.radius, solution.z)
+        y = solution.z + (1 - fraction) * turn
+        z = chart.part_of(fraction, problem.radius, y)
         return chart.rounded(data, z, dtype_of(original))
 
     def excess(fraction: Float[Array, ""]) -> Float[Array, ""]:
