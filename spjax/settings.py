@@ -16,9 +16,11 @@ import numbers
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 Value = Any  # of a setting: a number, a word, a tuple of them, None, or another part
+
+PartOf = TypeVar("PartOf", bound="Part")
 
 _KEY = "setting"  # in the metadata of a field
 _UNIONS = (types.UnionType, typing.Union)
@@ -174,7 +176,7 @@ def get(part: Part, path: str) -> Value:
     return get(value, rest) if rest else value
 
 
-def put(part: Part, path: str, value: Value) -> Part:
+def put(part: PartOf, path: str, value: Value) -> PartOf:
     """Returns the part with another value of the setting of this dotted name."""
     name, _, rest = path.partition(".")
     return part.changed(

@@ -8,7 +8,6 @@ from pathlib import Path
 from string import Template
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from spjax.analysis.style import BAD, GOOD
 from spjax.rendering import plane
@@ -132,5 +131,5 @@ def _poses(part: Motion) -> list[list[list[float]]]:
     ]
 
 
-def _rounded(values: ArrayLike) -> object:
+def _rounded(values: np.ndarray | Sequence[float]) -> object:
     return np.asarray(values, float).round(DIGITS).tolist()
