@@ -56,8 +56,8 @@ class Declared:
     """A setting of a class: its name, its type, and what it says of itself."""
 
     name: str
-    hint: Any
-    default: Any  # `dataclasses.MISSING` where there is none
+    hint: object
+    default: object  # `dataclasses.MISSING` where there is none
     setting: Setting
 
     @property
@@ -80,7 +80,7 @@ class Declared:
 
 
 def setting(
-    default: Any = dataclasses.MISSING,
+    default: object = dataclasses.MISSING,
     *,
     static: bool = False,
     least: float | None = None,
@@ -182,6 +182,13 @@ def put(part: PartOf, path: str, value: Value) -> PartOf:
     return part.changed(
         **{name: put(part.settings()[name], rest, value) if rest else value}
     )
+
+
+def put_all(part: PartOf, values: Mapping[str, Value]) -> PartOf:
+    """Returns the part with other values of the settings of these dotted names."""
+    for path, value in values.items():
+        part = put(part, path, value)
+    return part
 
 
 def plain(value: Value) -> Value:
@@ -324,12 +331,12 @@ def _shown(value: Value) -> str:
     return type(value).__name__ if isinstance(value, Part) else f"{value}"
 
 
-def _choices(hint: Any) -> tuple[Any, ...]:
+def _choices(hint: object) -> tuple[object, ...]:
     """Returns the types that a union allows; the type itself where it is no union."""
     return typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
 
 
-def _words(hint: Any) -> tuple[str | int, ...]:
+def _words(hint: object) -> tuple[str | int, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
 
 

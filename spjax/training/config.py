@@ -18,7 +18,7 @@ from spjax.catalogue import Use
 from spjax.envs.base import Task
 from spjax.envs.episodic import EpisodicTask
 from spjax.runs.schema import Lane, Preset, Reference
-from spjax.settings import Part, PartOf, Value
+from spjax.settings import Part, Value
 from spjax.teachers.base import Teacher
 from spjax.training.checks import check_count, check_seeds, several
 from spjax.training.experiment import Experiment
@@ -230,10 +230,10 @@ class RunConfig:
 
     def _with_settings(self, swept: Mapping[str, Value]) -> tuple[Task, Agent, Teacher]:
         of_task = _inside("task", swept)
-        task = _changed(self.task, of_task)
-        agent = _changed(self.agent, _inside("agent", swept))
+        task = settings.put_all(self.task, of_task)
+        agent = settings.put_all(self.agent, _inside("agent", swept))
         bound = self.teacher.bound_to(task) if of_task else self._bound_teacher
-        return task, agent, _changed(bound, _inside("teacher", swept))
+        return task, agent, settings.put_all(bound, _inside("teacher", swept))
 
     def _check_swept(self, name: str, values: Sequence[Value]) -> None:
         if not values:
@@ -333,9 +333,3 @@ def _inside(part: str, swept: Mapping[str, Value]) -> dict[str, Value]:
         for name, value in swept.items()
         if name.startswith(f"{part}.")
     }
-
-
-def _changed(part: PartOf, swept: Mapping[str, Value]) -> PartOf:
-    for path, value in swept.items():
-        part = settings.put(part, path, value)
-    return part
