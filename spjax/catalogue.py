@@ -219,7 +219,7 @@ def own_settings(part: Part) -> dict[str, Value]:
     return {name: value for name, value in part.settings().items() if name not in fixed}
 
 
-def spell(value: Value) -> object:
+def spell(value: object) -> object:
     """Returns a value of a setting as JSON holds it; a part as its kind, its name and its settings, nested ones too."""
     if isinstance(value, Part):
         settings = {name: spell(inner) for name, inner in own_settings(value).items()}

@@ -18,7 +18,8 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
-Value = Any  # of a setting: a number, a word, a tuple of them, None, or another part
+# of a setting: a number, a word, a tuple of them, None, or another part; which of them, the setting's own type says
+Value = Any
 
 PartOf = TypeVar("PartOf", bound="Part")
 
@@ -218,7 +219,7 @@ def check(prefix: str, part: Part) -> None:
         check_value(f"{prefix}.{name}", declared, part.settings()[name])
 
 
-def check_value(name: str, declared: Declared, value: Value) -> None:
+def check_value(name: str, declared: Declared, value: object) -> None:
     """Checks one value of a setting; raises as `check`."""
     if value is None and declared.optional:
         return
@@ -297,7 +298,7 @@ def a_kind(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-def named(value: Value) -> str:
+def named(value: object) -> str:
     """Returns a value as messages show it: a part by its class, without its settings."""
     return (
         f"the {value.kind} {type(value).__name__}"
@@ -327,7 +328,7 @@ def _last(name: str) -> str:
     return name.rpartition(".")[2].replace("-", "_")
 
 
-def _shown(value: Value) -> str:
+def _shown(value: object) -> str:
     return type(value).__name__ if isinstance(value, Part) else f"{value}"
 
 
@@ -345,7 +346,7 @@ def _either(words: list[str | int]) -> str:
     return f"{', '.join(shown[:-1])} or {shown[-1]}" if len(shown) > 1 else shown[0]
 
 
-def _check_numbers(name: str, declared: Declared, value: Value) -> None:
+def _check_numbers(name: str, declared: Declared, value: object) -> None:
     several = any(
         typing.get_origin(choice) is tuple for choice in _choices(declared.hint)
     )
@@ -365,7 +366,7 @@ def _check_numbers(name: str, declared: Declared, value: Value) -> None:
         _check_number(name, declared.setting, value, whole)
 
 
-def _check_tuple_item(name: str, declared: Declared, item: Value) -> None:
+def _check_tuple_item(name: str, declared: Declared, item: object) -> None:
     if isinstance(item, tuple):
         for number in item:
             _check_tuple_item(name, declared, number)
@@ -386,7 +387,7 @@ def _check_number(name: str, about: Setting, value: Value, whole: bool) -> None:
         raise ValueError(f"{name} must be {positive}finite, got {value}")
 
 
-def _check_is_number(name: str, value: Value, whole: bool) -> None:
+def _check_is_number(name: str, value: object, whole: bool) -> None:
     integral = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if whole and not integral:
         raise ValueError(f"{name} must be a whole number, got {value!r}")

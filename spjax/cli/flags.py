@@ -321,7 +321,7 @@ def _metavar(hint: object) -> str:
     return "BOOL" if hint is bool else _WORDS[hint][2]
 
 
-def spelled(value: Value) -> str:
+def spelled(value: object) -> str:
     """Returns a value as it would be typed."""
     if isinstance(value, tuple):
         return " ".join(
