@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
+from typing import Any
 
 from rich.console import Console
 
@@ -176,7 +176,7 @@ def _first_interrupt() -> Iterator[StopRequest]:
         yield event
         return
 
-    def handle(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: Any) -> None:
         if event.is_set():
             raise KeyboardInterrupt
         event.number = number
