@@ -284,10 +284,10 @@ def _upgraded(raw: Mapping[str, Any]) -> dict[str, object]:
     agent, teacher = renamed.names(*old_names)
     settings = renamed.settings(raw)
 
-    def swept(name: str, value: Setting) -> tuple[str, Setting]:
+    def swept(name: str, value: object) -> tuple[str, object]:
         return renamed.setting(*old_names, name, value)
 
-    over: dict[str, list[Setting]] = {}
+    over: dict[str, list[object]] = {}
     for name, values in raw["over"].items():
         pairs = [swept(name, value) for value in values]
         over[pairs[0][0]] = [value for _, value in pairs]
