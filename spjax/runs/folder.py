@@ -16,7 +16,7 @@ import fcntl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ EVALUATION = "evaluation"
 CHECKPOINTS = "checkpoints"
 TRAJECTORIES = "trajectories.parquet"
 
-Column = pa.Array | np.ndarray
+Column: TypeAlias = pa.Array | np.ndarray
 
 
 def part(folder: Path, kind: str, iteration: int) -> Path:
