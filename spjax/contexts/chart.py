@@ -9,7 +9,7 @@ trust region is close to the unit ball where KL is close to |z|^2 / 2.
 import abc
 import dataclasses
 import functools
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -255,7 +255,7 @@ def performance_gain(
 
 @functools.cache
 def local_functions(
-    chart: Chart[Any, Any], direction: KlDirection
+    chart: Chart[PyTree, PyTree], direction: KlDirection
 ) -> tuple[Objective, Constraints, Derivatives]:
     """Returns objective, constraints (KL, performance, limits) and derivatives of a `LocalProblem` in y."""
 
@@ -329,7 +329,7 @@ def local_functions(
 
 
 def scaled(
-    chart: Chart[Any, Any], problem: LocalProblem, direction: KlDirection
+    chart: Chart[PyTree, PyTree], problem: LocalProblem, direction: KlDirection
 ) -> LocalProblem:
     """Returns the problem with objective and performance constraint divided by their slopes at the old distribution."""
     derivatives = local_functions(chart, direction)[2]

@@ -22,8 +22,6 @@ updates. Shorter rollouts are a little faster and end lower: with 16 slots of 12
 at the end of a rollout, and the final return of the 2-D task falls from about 8.8 to 8.7.
 """
 
-from typing import Any
-
 from spjax.presets.policy_search import of_sprl
 from spjax.presets.table import BOUNDED, Names, Settings, Table
 
@@ -124,7 +122,7 @@ def _shared(names: Names) -> Settings:
 
 
 def _self_paced(names: Names) -> Settings:
-    found: dict[str, Any] = dict(_shared(names))
+    found: dict[str, object] = dict(_shared(names))
     if names.article:
         found["kl_direction"] = "new-old"
     if names.schedule == "proportion":
