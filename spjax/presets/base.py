@@ -7,16 +7,19 @@ beside this one is the table of a task. A task without a table trains on the def
 
 import dataclasses
 from collections.abc import Sequence
+from types import MappingProxyType
 
 from spjax import catalogue
 from spjax.agents.base import Agent
 from spjax.envs.base import Task
 from spjax.presets.published import published
-from spjax.presets.table import SCHEDULED, STARTED, VARIANTS, Names, table_of
+from spjax.presets.table import SCHEDULED, STARTED, VARIANTS, Names, Settings, table_of
 from spjax.runs.schema import Preset
 from spjax.settings import check_value, nearest, put, put_all
 from spjax.teachers.base import Teacher
 from spjax.training.config import Printed, RunConfig
+
+NONE: Settings = MappingProxyType({})
 
 
 def preset(
@@ -61,13 +64,26 @@ def preset(
     known = agent in table.agents and teacher in table.agents[agent]
     differences = table.settings(names) if known else {}
     config = RunConfig(
-        put_all(made, differences.get("task", {})),
-        put_all(learner, differences.get("agent", {})),
-        put_all(curriculum, differences.get("teacher", {})),
-        **differences.get("run", {}),
-        preset=Preset(schedule, variant, start),
+        made, learner, curriculum, preset=Preset(schedule, variant, start)
     )
-    return _with_reference(config, names)
+    return _with_reference(_changed(config, **differences), names)
+
+
+def _changed(
+    config: RunConfig,
+    task: Settings = NONE,
+    agent: Settings = NONE,
+    teacher: Settings = NONE,
+    run: Settings = NONE,
+) -> RunConfig:
+    """Returns the run with what a table says is different."""
+    return dataclasses.replace(
+        config,
+        task=put_all(config.task, task),
+        agent=put_all(config.agent, agent),
+        teacher=put_all(config.teacher, teacher),
+        **run,
+    )
 
 
 def _chosen(
