@@ -1,16 +1,18 @@
-"""What the context update promises of every family: the trust region, the optimum, and the speed of the exact solve.
+"""What the context update promises of every family: the trust region, the optimum, and its speed.
 
-    python -m benchmarks.families [--problems 100000] [--peers 200]
+    python -m benchmarks.families [--families beta mixture] [--problems 100000] [--peers 200] [--batch 1000]
 
-counts, over random problems of both rules and both trust regions, the returned distributions whose divergence, computed anew in
-double precision by the textbook formula, exceeds max_kl; compares a few of them with SciPy; and times the exact solve of a
-discrete distribution, which it compares with its closed form. Writes ``benchmarks/results/families.json``.
+counts, over random problems of both rules and both directions, the returned distributions that leave their trust region, and
+the solves that converged to its edge and returned much less of it; compares with SciPy's SLSQP, started where the update starts
+and, as a second chance, where it ended; counts solves a second of processor time; and times the exact solve of a discrete
+distribution, which it compares with its closed form. Writes ``benchmarks/results/families.json``, beside what the file has of
+other families.
 """
 
 import argparse
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,21 +20,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq, minimize
+from scipy.special import log_softmax
 
 from benchmarks import command_line
-from benchmarks.context_problems import (
+from benchmarks.family_problems import (
     NASTY,
-    ContextProblem,
-    make_problem,
-    objective,
-    performance,
-    solve_with_scipy,
+    REFERENCES,
+    FamilyProblem,
+    Reference,
+    excess_of,
+    in_double,
+    make_family_problem,
 )
-from benchmarks.context_problems import kl_used as gaussian_kl_used
 from spjax.analysis.records import measured_here
-from spjax.contexts import Discrete, Gaussian
-from spjax.runs.results import Record, write_records
-from spjax.self_paced import update_context
+from spjax.contexts import Discrete
+from spjax.runs.results import Record, write_records_beside
+from spjax.self_paced import ContextUpdate, update_context
 
 RESULTS = Path(__file__).parent / "results" / "families.json"
 CASES = [
@@ -41,276 +44,156 @@ CASES = [
     for direction in ("old-new", "new-old")
 ]
 BLOCK = 500  # lanes in lockstep
-ROWS, EPISODES = 20, 32  # of the random discrete problems
-BIG, LANES, REPEATS = 1_000, 64, 5  # rows, solves at once and runs of the timing
+REPEATS = 5  # runs of a timing
+ROWS, EPISODES, LANES = 1_000, 32, 64  # of the exact solve that is timed
+ALPHA, MAX_KL = 0.1, 0.05
+CLOSE = 1e-4  # a shortfall below it is none
+PRICED = 1e-4  # what more max_kl is worth, a max_kl, where it ends a step
+KEPT = 0.9  # of the trust region, where it ends the step
+TOLERANCE = 1e-9  # by which SciPy may break a constraint
 
 
-class DiscreteProblem(NamedTuple):
-    """One problem, or a batch of them along leading axes; a rule uses ``alpha`` or ``performance_bound``."""
+class Checked(NamedTuple):
+    """A problem and what came of it."""
 
-    old: np.ndarray  # logits
-    target: np.ndarray
-    rows: np.ndarray
-    values: np.ndarray
-    alpha: np.ndarray
-    performance_bound: np.ndarray
-    max_kl: np.ndarray
+    problem: FamilyProblem
+    new: Any
+    record: ContextUpdate
 
 
-def make_discrete(
-    seed: int, rows: int = ROWS, episodes: int = EPISODES
-) -> DiscreteProblem:
-    """Returns a random problem in single precision, some of them with tiny weights, wide or tiny trust regions."""
-    rng = np.random.default_rng([seed, rows])
-    old, target = (
-        rng.dirichlet(np.full(rows, rng.choice([0.2, 1.0]))),
-        rng.dirichlet(np.full(rows, 0.3)),
-    )
-    old, target = (np.log(np.maximum(probs, 1e-12)) for probs in (old, target))
-    drawn = rng.choice(rows, episodes, p=np.exp(old) / np.exp(old).sum())
-    values = 5 + rng.normal(size=episodes) * rng.choice([0.1, 1.0, 10.0])
-    numbers = (
-        rng.choice([0.0, 0.01, 0.1, 1.0, 100.0]),
-        values.mean() - rng.choice([1e-3, 0.1, 1.0]),
-        rng.choice([1e-3, 0.05, 0.5]),
-    )
-    old, target, values, *numbers = (
-        np.asarray(x, np.float32) for x in (old, target, values, *numbers)
-    )
-    return DiscreteProblem(old, target, drawn, values, *numbers)
-
-
-def settings_of(problem: Any, rule: str, direction: str) -> dict[str, Any]:
+def settings_of(problem: FamilyProblem, rule: str, direction: str) -> dict[str, Any]:
     """Returns the settings of an update; V_LB counts as not reached before."""
     common = {"max_kl": problem.max_kl, "kl_direction": direction}
+    common["std_floor"] = problem.std_floor
     if rule == "proportion":
         return common | {"alpha": problem.alpha}
     return common | {"performance_bound": problem.performance_bound, "reached": False}
 
 
-def update_discrete(
-    problem: DiscreteProblem, rule: str, direction: str
-) -> tuple[jax.Array, jax.Array]:
-    """Returns the new logits and the mode."""
-    table = jnp.arange(problem.old.size, dtype=problem.old.dtype)[:, None]
-    old, target = Discrete(table, problem.old), Discrete(table, problem.target)
-    samples = (
-        table[problem.rows],
-        problem.values,
-        jnp.ones(problem.values.shape, bool),
-    )
-    new, record = update_context(
-        old, target, *samples, **settings_of(problem, rule, direction)
-    )
-    return new.logits, record.mode
-
-
-def update_gaussian(
-    problem: ContextProblem, rule: str, direction: str
-) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
-    """Returns the new mean and Cholesky factor, and the mode."""
-    old = Gaussian(problem.old_mean, problem.old_chol)
-    target = Gaussian(problem.target_mean, problem.target_chol)
-    samples = (problem.contexts, problem.values, problem.mask)
-    settings = settings_of(problem, rule, direction) | {"std_floor": problem.std_floor}
-    new, record = update_context(old, target, *samples, **settings)
-    return (new.mean, new.chol), record.mode
-
-
 @functools.cache
-def compiled(
-    update: Callable[..., Any], rule: str, direction: str
-) -> Callable[..., Any]:
-    """Returns an update of a batch."""
-    return jax.jit(jax.vmap(lambda problem: update(problem, rule, direction)))
+def compiled(rule: str, direction: str) -> Callable[..., Any]:
+    """Returns an update of a batch of problems of any family."""
+
+    def update(problem: FamilyProblem) -> tuple[Any, ContextUpdate]:
+        samples = (problem.contexts, problem.values, problem.mask)
+        settings = settings_of(problem, rule, direction)
+        return update_context(problem.old, problem.target, *samples, **settings)
+
+    return jax.jit(jax.vmap(update))
 
 
-def in_single_precision(problem: Any) -> Any:
-    """Returns the problem with its numbers in float32, which are then exact for the double-precision check."""
-    return jax.tree.map(
-        lambda leaf: leaf.astype(np.float32) if leaf.dtype == float else leaf, problem
-    )
-
-
-def solve_all(
-    problems: list[Any], update: Callable[..., Any], rule: str, direction: str
-) -> tuple[Any, np.ndarray]:
-    """Returns the new distributions and modes, solved in blocks; the last one is filled up."""
-    solved = []
+def solved(
+    problems: list[FamilyProblem], rule: str, direction: str
+) -> Iterator[Checked]:
+    """Yields the problems with their results, solved in blocks of one size; the last one is filled up."""
     for first in range(0, len(problems), BLOCK):
-        block = problems[first : first + BLOCK]
-        batch = jax.tree.map(
-            lambda *leaves: np.stack(leaves),
-            *block,
-            *[block[-1]] * (BLOCK - len(block)),
-        )
-        solved.append(
-            jax.tree.map(np.asarray, compiled(update, rule, direction)(batch))
-        )
-    return jax.tree.map(
-        lambda *leaves: np.concatenate(leaves)[: len(problems)], *solved
-    )
+        part = problems[first : first + BLOCK]
+        filled = [*part, *[part[-1]] * (BLOCK - len(part))]
+        batch = jax.tree.map(lambda *leaves: np.stack(leaves), *filled)
+        results = jax.tree.map(np.asarray, compiled(rule, direction)(batch))
+        for number, problem in enumerate(part):
+            one = jax.tree.map(lambda leaf, number=number: leaf[number], results)
+            yield Checked(problem, *one)
 
 
-def log_probs(logits: np.ndarray) -> np.ndarray:
-    """Returns normalised log probabilities in double precision."""
-    logits = logits.astype(float)
-    return logits - np.logaddexp.reduce(logits)
-
-
-def discrete_kl(p: np.ndarray, q: np.ndarray) -> float:
-    """Returns KL(p || q) of log probabilities by the textbook formula."""
-    return float((np.exp(p) * (p - q)).sum())
-
-
-def discrete_kl_used(
-    problem: DiscreteProblem, new: np.ndarray, direction: str
-) -> float:
-    """Returns the constrained divergence of a result."""
-    old, new = log_probs(problem.old), log_probs(new)
-    return discrete_kl(old, new) if direction == "old-new" else discrete_kl(new, old)
-
-
-def count_violations(family: str, count: int) -> Record:
-    """Returns how many results exceed their trust region, for a quarter of the problems each case."""
-    began, violations, largest = time.perf_counter(), [], -np.inf
+def count_violations(reference: Reference, count: int) -> list[Record]:
+    """Returns how many results exceed their trust region, by how much at most, and how many solves converged."""
+    began, violations, converged, largest = time.perf_counter(), [], [], []
+    lost = []
     for case, (rule, direction) in enumerate(CASES):
         seeds = range(case * count // len(CASES), (case + 1) * count // len(CASES))
-        if family == "gaussian":
-            problems = [in_single_precision(make_problem(seed, 2)) for seed in seeds]
-            (means, chols), _ = solve_all(problems, update_gaussian, rule, direction)
-            exact = [
-                jax.tree.map(lambda leaf: leaf.astype(float), problem)
-                for problem in problems
-            ]
-            news = zip(means.astype(float), chols.astype(float), strict=True)
-            used = [
-                gaussian_kl_used(p, *new, direction)
-                for p, new in zip(exact, news, strict=True)
-            ]
-        else:
-            problems = [make_discrete(seed) for seed in seeds]
-            logits, _ = solve_all(problems, update_discrete, rule, direction)
-            used = [
-                discrete_kl_used(p, new, direction)
-                for p, new in zip(problems, logits, strict=True)
-            ]
-        excess = np.array(used) - [float(problem.max_kl) for problem in problems]
-        violations.append(int((excess > 0).sum()))
-        largest = max(largest, excess.max())
+        problems = [make_family_problem(reference, seed) for seed in seeds]
+        checked = list(solved(problems, rule, direction))
+        excess = [excess_of(reference, p, new, direction) for p, new, _ in checked]
+        violations.append(int((np.array(excess) > 0).sum()))
+        largest.append(max(excess))
+        converged.append(np.mean([one.record.result == 0 for one in checked]))
+        lost.append(sum(is_lost(one) for one in checked))
         print(
-            f"{family} {rule} {direction}: {violations[-1]} of {len(problems)}, largest excess {largest:.1e}",
+            f"{reference.name} {rule} {direction}: {violations[-1]} of {len(problems)}, largest excess {largest[-1]:.1e}, "
+            f"{100 * converged[-1]:.2f} % converged, {lost[-1]} lost their step",
             flush=True,
         )
-    return to_record(
-        "violations of the KL bound",
-        family,
-        violations,
-        began,
-        problems=count,
-        largest_excess=largest,
-    )
-
-
-def compare_with_scipy(family: str, count: int) -> Record:
-    """Returns max(ours - SciPy's, 0) / scale for every problem, scale the improvement over the start."""
-    began, gaps = time.perf_counter(), []
-    compare = gaussian_gaps if family == "gaussian" else discrete_gaps
-    for rule, direction in CASES:
-        gaps += compare(rule, direction, count // len(CASES))
-        print(
-            f"{family} {rule} {direction}: largest shortfall {max(gaps):.1e}",
-            flush=True,
-        )
-    return to_record(
-        "largest shortfall against SciPy",
-        family,
-        [max(gaps)],
-        began,
-        problems=len(gaps),
-    )
-
-
-def gaussian_gaps(rule: str, direction: str, count: int) -> list[float]:
-    """Returns the gaps of two-dimensional Gaussians on the plain problems, to ``trust-constr`` with the released options."""
-    plain = [seed for seed in range(20 * count) if NASTY[seed % len(NASTY)] == "plain"][
-        :count
-    ]
-    problems = [make_problem(seed, 2) for seed in plain]
-    with jax.enable_x64(True):
-        (means, chols), modes = solve_all(problems, update_gaussian, rule, direction)
-    gaps = []
-    for problem, mean, chol, mode in zip(problems, means, chols, modes, strict=True):
-        solved = ("reward", "target", "frozen", "proportion")[mode]
-        reference = solve_with_scipy(problem, solved, direction)
-        feasible = gaussian_kl_used(
-            problem, reference.mean, reference.chol, direction
-        ) <= problem.max_kl * (1 + 1e-9)
-        if solved == "target":
-            feasible &= (
-                performance(problem, reference.mean, reference.chol)
-                >= problem.performance_bound - 1e-9
-            )
-        start = objective(problem, problem.old_mean, problem.old_chol, solved)
-        theirs = (
-            objective(problem, reference.mean, reference.chol, solved)
-            if feasible
-            else start
-        )
-        gaps.append(shortfall(start, objective(problem, mean, chol, solved), theirs))
-    return gaps
-
-
-def discrete_gaps(rule: str, direction: str, count: int) -> list[float]:
-    """Returns the gaps of discrete distributions with eight rows, to SLSQP with tight tolerances."""
-    problems = [make_discrete(seed, rows=8) for seed in range(count)]
-    problems = [
-        jax.tree.map(lambda leaf: leaf if leaf.dtype == int else leaf.astype(float), p)
-        for p in problems
-    ]
-    with jax.enable_x64(True):
-        news, modes = solve_all(problems, update_discrete, rule, direction)
+    measured = {
+        "violations of the KL bound": violations,
+        "largest excess over max_kl": largest,
+        "share of converged solves": converged,
+        "steps to the edge of the trust region of which less is returned": lost,
+    }
     return [
-        discrete_gap(p, new, int(mode), direction)
-        for p, new, mode in zip(problems, news, modes, strict=True)
+        to_record(metric, reference, values, began, problems=count)
+        for metric, values in measured.items()
     ]
 
 
-def discrete_gap(
-    problem: DiscreteProblem, new: np.ndarray, mode: int, direction: str
-) -> float:
-    """Returns how much worse a result is than SLSQP's, in log probabilities up to a constant."""
-    old, target = log_probs(problem.old), log_probs(problem.target)
-    worth = np.zeros(old.size)
-    np.add.at(worth, problem.rows, problem.values / problem.rows.size)
-    worth /= np.exp(old)
-    towards, reward = ((0.0, 1.0), (1.0, 0.0), (0.0, 0.0), (float(problem.alpha), 1.0))[
-        mode
+def is_lost(checked: Checked) -> bool:
+    """Returns whether the trust region ends the step of the solution, but the rounded result goes less of the way."""
+    record, max_kl = checked.record, float(checked.problem.max_kl)
+    ended = record.result == 0 and record.kl_price * max_kl > PRICED
+    return bool(ended and record.kl < KEPT * max_kl)
+
+
+def compare_with_scipy(reference: Reference, count: int) -> list[Record]:
+    """Returns how much of the improvement is missing that SLSQP finds, at most, for each case; both in double precision."""
+    began, gaps = time.perf_counter(), []
+    plain = [s for s in range(20 * count) if NASTY[s % len(NASTY)] == "plain"]
+    problems = [
+        _in_double_precision(make_family_problem(reference, seed))
+        for seed in plain[: count // len(CASES)]
     ]
+    for rule, direction in CASES:
+        with jax.enable_x64(True):
+            checked = list(solved(problems, rule, direction))
+        found = [gap_of(reference, one, direction) for one in checked]
+        gaps.append(max(found))
+        apart = sum(gap > CLOSE for gap in found)
+        print(
+            f"{reference.name} {rule} {direction}: largest shortfall {gaps[-1]:.1e}, {apart} above {CLOSE:g}",
+            flush=True,
+        )
+    metric = "largest shortfall against SciPy"
+    return [to_record(metric, reference, gaps, began, problems=count)]
 
-    def cost(x: np.ndarray) -> float:
-        p = log_probs(x)
-        return towards * discrete_kl(p, target) - reward * float(np.exp(p) @ worth)
 
-    def room(x: np.ndarray) -> float:
-        return float(problem.max_kl) - discrete_kl_used(problem, x, direction)
+def gap_of(reference: Reference, checked: Checked, direction: str) -> float:
+    """Returns how much worse a result is than the better of SLSQP's two, as a share of the improvement."""
+    problem, new = checked.problem, checked.new
+    mode = int(checked.record.mode)  # reward, target, frozen, proportion
+    alpha = float(problem.alpha)
+    towards, reward = ((0.0, 1.0), (1.0, 0.0), (0.0, 0.0), (alpha, 1.0))[mode]
+    contexts, values = problem.contexts[problem.mask], problem.values[problem.mask]
+    start = reference.log_density(problem.old, contexts)
 
-    def surplus(x: np.ndarray) -> float:
-        return float(np.exp(log_probs(x)) @ worth) - float(problem.performance_bound)
+    def performance(p: Any) -> float:
+        ratios = np.exp(reference.log_density(p, contexts) - start)
+        return float((ratios * values).mean())
 
-    held = [room, surplus] if mode == 1 else [room]
-    constraints = [{"type": "ineq", "fun": function} for function in held]
-    found = minimize(
-        cost,
-        old,
-        method="SLSQP",
-        constraints=constraints,
-        options={"ftol": 1e-13, "maxiter": 500},
-    ).x
-    feasible = (
-        np.isfinite(found).all() and min(function(found) for function in held) >= -1e-9
-    )
-    return shortfall(cost(old), cost(new), cost(found) if feasible else cost(old))
+    def cost(p: Any) -> float:
+        return towards * reference.kl(p, problem.target) - reward * performance(p)
+
+    def rooms(p: Any) -> np.ndarray:
+        pair = (problem.old, p) if direction == "old-new" else (p, problem.old)
+        limit = float(problem.max_kl)
+        found = [1 - reference.kl(*pair) / limit, *reference.room(p)]
+        if mode == 1:
+            found.append(performance(p) - float(problem.performance_bound))
+        return np.array(found)
+
+    best = cost(problem.old)
+    for origin in (problem.old, new):
+        at = functools.partial(reference.at, origin)
+        with np.errstate(all="ignore"):
+            x = minimize(
+                lambda x, at=at: cost(at(x)),
+                np.zeros(reference.size(problem.old)),
+                method="SLSQP",
+                constraints=[{"type": "ineq", "fun": lambda x, at=at: rooms(at(x))}],
+                options={"ftol": 1e-13, "maxiter": 300},
+            ).x
+            found, room = cost(at(x)), rooms(at(x))
+        if np.isfinite(found) and (room >= -TOLERANCE).all():
+            best = min(best, found)
+    return shortfall(cost(problem.old), cost(new), best)
 
 
 def shortfall(start: float, ours: float, theirs: float) -> float:
@@ -321,70 +204,90 @@ def shortfall(start: float, ours: float, theirs: float) -> float:
     )
 
 
+def time_solves(reference: Reference, count: int) -> list[Record]:
+    """Returns solves a second of processor time, of a batch of plain problems in single precision, by the rule with alpha."""
+    began = time.perf_counter()
+    plain = [s for s in range(6 * count) if NASTY[s % len(NASTY)] == "plain"]
+    problems = [make_family_problem(reference, seed) for seed in plain[:count]]
+    batch = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *problems)
+    run = compiled("proportion", "old-new")
+    jax.block_until_ready(run(batch))
+    rates = []
+    for _ in range(REPEATS):
+        start = time.process_time()
+        jax.block_until_ready(run(batch))
+        rates.append(count / (time.process_time() - start))
+    metric = "solves a second of processor time"
+    print(f"{reference.name}: {np.median(rates):.0f} {metric}", flush=True)
+    record = to_record(metric, reference, rates, began, batch=count)
+    return [record]
+
+
 def time_exact_solve() -> Record:
     """Returns milliseconds a solve of a thousand rows, in a batch, and how far the probabilities are from the closed form."""
     began = time.perf_counter()
-    problems = [
-        make_discrete(seed, rows=BIG, episodes=EPISODES) for seed in range(LANES)
-    ]
-    problems = [
-        problem._replace(alpha=np.float32(0.1), max_kl=np.float32(0.05))
-        for problem in problems
-    ]
-    batch = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *problems)
-    solve = jax.jit(
-        jax.vmap(lambda problem: update_discrete(problem, "proportion", "new-old")[0])
+    rng = np.random.default_rng(0)
+    table = jnp.arange(float(ROWS))[:, None]
+    old, target = np.log(rng.dirichlet(np.full(ROWS, 1.0), (2, LANES)) + 1e-12)
+    drawn = np.stack(
+        [rng.choice(ROWS, EPISODES, p=np.exp(log_softmax(o))) for o in old]
     )
+    values = 5 + rng.normal(size=(LANES, EPISODES))
+    old, target, values = (x.astype(np.float32) for x in (old, target, values))
+
+    def update(
+        old: jax.Array, target: jax.Array, rows: jax.Array, values: jax.Array
+    ) -> jax.Array:
+        samples = (table[rows], values, jnp.ones(EPISODES, bool))
+        settings = {"alpha": ALPHA, "max_kl": MAX_KL, "kl_direction": "new-old"}
+        distributions = (Discrete(table, old), Discrete(table, target))
+        return update_context(*distributions, *samples, **settings)[0].logits
+
+    batch = tuple(jnp.asarray(x) for x in (old, target, drawn, values))
     start = time.perf_counter()
-    run = solve.lower(batch).compile()
+    run = jax.jit(jax.vmap(update)).lower(*batch).compile()
     compile_seconds = time.perf_counter() - start
-    logits, seconds = np.asarray(run(batch)), []
+    logits, seconds = np.asarray(run(*batch)), []
     for _ in range(REPEATS):
         start = time.perf_counter()
-        jax.block_until_ready(run(batch))
+        jax.block_until_ready(run(*batch))
         seconds.append(time.perf_counter() - start)
     apart = max(
-        np.abs(np.exp(log_probs(new)) - closed_form(p)).max()
-        for p, new in zip(problems, logits, strict=True)
+        np.abs(np.exp(log_softmax(new.astype(float))) - closed_form(*problem)).max()
+        for new, *problem in zip(logits, old, target, drawn, values, strict=True)
     )
     milliseconds = [1e3 * s / LANES for s in seconds]
+    metric = "discrete, 1,000 contexts: ms a solve"
     print(
-        f"{BIG} rows: {np.median(milliseconds):.3f} ms a solve, probabilities within {apart:.1e} of the closed form"
+        f"{metric}: {np.median(milliseconds):.3f}, probabilities within {apart:.1e} of the closed form"
     )
-    metric, extra = (
-        "discrete, 1,000 contexts: ms a solve",
-        {"batch": LANES, "largest_difference": apart},
-    )
-    record = to_record(metric, "discrete", milliseconds, began, **extra)
+    settings = {"batch": LANES, "largest_difference": float(apart)}
+    record = to_record(metric, REFERENCES["discrete"], milliseconds, began, **settings)
     return Record(**{**record, "compile_seconds": compile_seconds})
 
 
-def closed_form(problem: DiscreteProblem) -> np.ndarray:
+def closed_form(
+    old: np.ndarray, target: np.ndarray, rows: np.ndarray, values: np.ndarray
+) -> np.ndarray:
     """Returns the probabilities (q^l target^a exp(g))^(1 / (a + l)), l by Brent's method."""
-    old, target, alpha = (
-        log_probs(problem.old),
-        log_probs(problem.target),
-        float(problem.alpha),
-    )
+    old, target = (log_softmax(x.astype(float)) for x in (old, target))
     worth = np.zeros(old.size)
-    np.add.at(worth, problem.rows, problem.values.astype(float) / problem.rows.size)
-    exponent = alpha * target + worth / np.exp(old)
+    np.add.at(worth, rows, values.astype(float) / rows.size)
+    exponent = float(np.float32(ALPHA)) * target + worth / np.exp(old)
 
     def tilted(log_multiplier: float) -> np.ndarray:
         multiplier = np.exp(log_multiplier)
-        return log_probs((multiplier * old + exponent) / (alpha + multiplier))
+        return log_softmax((multiplier * old + exponent) / (ALPHA + multiplier))
 
-    root = brentq(
-        lambda x: discrete_kl(tilted(x), old) - float(problem.max_kl),
-        -30,
-        30,
-        xtol=1e-13,
-    )
-    return np.exp(tilted(root))
+    def excess(log_multiplier: float) -> float:
+        new = tilted(log_multiplier)
+        return float((np.exp(new) * (new - old)).sum() - np.float32(MAX_KL))
+
+    return np.exp(tilted(brentq(excess, -30, 30, xtol=1e-13)))
 
 
 def to_record(
-    metric: str, family: str, values: list[float], began: float, **settings: float
+    metric: str, reference: Reference, values: list[float], began: float, **how: float
 ) -> Record:
     """Returns one record of this experiment."""
     return measured_here(
@@ -392,41 +295,42 @@ def to_record(
         env="synthetic",
         agent="none",
         teacher="self-paced",
-        settings={
-            "family": family,
-            **{name: float(value) for name, value in settings.items()},
-        },
+        settings={"family": reference.name, **how},
         metric=metric,
         seeds=list(range(len(values))),
-        values=values,
+        values=[float(value) for value in values],
         wall_seconds=round(time.perf_counter() - began, 1),
         command=command_line("benchmarks.families"),
     )
 
 
+def _in_double_precision(problem: FamilyProblem) -> FamilyProblem:
+    """Returns the problem with its numbers in double precision, for the reference."""
+    numbers = {
+        field: in_double(leaf)
+        for field, leaf in problem._asdict().items()
+        if field not in ("mask", "std_floor")
+    }
+    return problem._replace(**numbers)
+
+
 def main() -> None:
     """Measures and writes the records."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--problems",
-        type=int,
-        default=100_000,
-        help="of each family, for the trust region",
-    )
-    parser.add_argument(
-        "--peers", type=int, default=200, help="of each family, that SciPy solves"
-    )
+    parser.add_argument("--families", nargs="+", choices=REFERENCES, default=REFERENCES)
+    parser.add_argument("--problems", type=int, default=100_000, help="of each family")
+    parser.add_argument("--peers", type=int, default=200, help="that SciPy solves")
+    parser.add_argument("--batch", type=int, default=1_000, help="of the timing")
     arguments = parser.parse_args()
-    records = [time_exact_solve()]
-    records += [
-        compare_with_scipy(family, arguments.peers)
-        for family in ("gaussian", "discrete")
-    ]
-    records += [
-        count_violations(family, arguments.problems)
-        for family in ("gaussian", "discrete")
-    ]
-    write_records(RESULTS, records)
+    if arguments.batch and "discrete" in arguments.families:
+        write_records_beside(RESULTS, [time_exact_solve()])
+    for name in arguments.families:
+        reference = REFERENCES[name]
+        records = count_violations(reference, arguments.problems)
+        records += time_solves(reference, arguments.batch) if arguments.batch else []
+        if arguments.peers:
+            records += compare_with_scipy(reference, arguments.peers)
+        write_records_beside(RESULTS, records)
 
 
 if __name__ == "__main__":

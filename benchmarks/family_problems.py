@@ -1,4 +1,4 @@
-"""Random updates of context families on a box, nasty ones among them, with an independent statement of each family.
+"""Random updates of context families, nasty ones among them, with an independent statement of each family.
 
 The references are textbook formulas in NumPy and SciPy, and in 40 digits where double precision cannot tell on which side of a
 bound a result lies; they share nothing with the families under test.
@@ -11,6 +11,7 @@ import jax
 import mpmath
 import numpy as np
 from scipy import special, stats
+from scipy.linalg import solve_triangular
 
 from benchmarks.context_problems import BOUNDS, CONTEXTS, gaussian_kl
 from spjax.contexts import (
@@ -35,6 +36,9 @@ DIGITS = 40
 COMPONENTS = 3  # of mixtures
 ROWS = 10  # of the table of discrete times Gaussian
 TABLE = np.linspace(-3.5, 3.5, ROWS)[:, None]
+GRID = np.stack(
+    np.meshgrid(np.linspace(-3.5, 3.5, 5), np.linspace(1.0, 7.0, 4), indexing="ij"), -1
+).reshape(-1, DIM)
 
 
 class FamilyProblem(NamedTuple):
@@ -48,6 +52,7 @@ class FamilyProblem(NamedTuple):
     alpha: np.ndarray
     performance_bound: np.ndarray
     max_kl: np.ndarray
+    std_floor: np.ndarray | None  # of Gaussians
 
 
 class Reference(abc.ABC):
@@ -86,6 +91,113 @@ class Reference(abc.ABC):
     @abc.abstractmethod
     def size(self, old: Any) -> int:
         """Returns the length of x."""
+
+    def floor(self, old: Any, kind: str) -> np.ndarray | None:
+        """Returns lower bounds of the standard deviations, where the family has them."""
+        return None
+
+
+class GaussianReference(Reference):
+    """A correlated Gaussian; "border" ones have the floor at their own standard deviations, "flat" ones above."""
+
+    name = "gaussian"
+
+    def draw(self, rng: np.random.Generator, kind: str) -> Gaussian:
+        """Returns a mean anywhere in the box, and standard deviations between a thousandth of it and all of it."""
+        width = UPPER - LOWER
+        mean = rng.uniform(LOWER, UPPER)
+        spread = (-5.0, -4.0) if kind == "narrow" else (-2.5, 0.0)
+        std = width * 10 ** rng.uniform(*spread, DIM)
+        skew = 0.4 * np.tril(rng.normal(size=(DIM, DIM)), -1)
+        chol = std[:, None] * (np.eye(DIM) + skew)
+        return Gaussian(mean.astype(np.float32), chol.astype(np.float32))
+
+    def contexts(self, p: Gaussian, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Returns draws."""
+        return p.mean + rng.normal(size=(count, DIM)) @ p.chol.T
+
+    def log_density(self, p: Gaussian, contexts: np.ndarray) -> np.ndarray:
+        """Returns the textbook formula."""
+        apart = solve_triangular(p.chol, (contexts - p.mean).T, lower=True)
+        logs = np.log(np.diagonal(p.chol)).sum() + DIM / 2 * np.log(2 * np.pi)
+        return -0.5 * (apart**2).sum(axis=0) - logs
+
+    def kl(self, p: Gaussian, q: Gaussian) -> float:
+        """Returns the textbook formula."""
+        return gaussian_kl(p.mean, p.chol, q.mean, q.chol)
+
+    def exact_kl(self, p: Gaussian, q: Gaussian) -> float:
+        """Returns the same."""
+        return float(_exact_gaussian_kl(p.mean, p.chol, q.mean, q.chol))
+
+    def at(self, old: Gaussian, x: np.ndarray) -> Gaussian:
+        """Returns a mean that moves by standard deviations, and a factor by those of the old one."""
+        x = np.clip(np.nan_to_num(x), -20, 20)  # a line search may ask for anything
+        factor = np.diag(np.exp(x[DIM : 2 * DIM]))
+        factor[1, 0] = x[2 * DIM]
+        return Gaussian(old.mean + old.chol @ x[:DIM], old.chol @ factor)
+
+    def room(self, p: Gaussian) -> np.ndarray:
+        """Returns nothing: all of them are of the family."""
+        return np.zeros(0)
+
+    def size(self, old: Gaussian) -> int:
+        """Returns a mean and a factor."""
+        return 2 * DIM + 1
+
+    def floor(self, old: Gaussian, kind: str) -> np.ndarray:
+        """Returns none, the diagonal of the factor, or twice that."""
+        share = {"border": 1.0, "flat": 2.0}.get(kind, 0.0)
+        return np.float32(share) * np.diagonal(old.chol)
+
+
+class DiscreteReference(Reference):
+    """Points of a grid; "border" ones are almost on one point."""
+
+    name = "discrete"
+
+    def draw(self, rng: np.random.Generator, kind: str) -> Discrete:
+        """Returns weights of the points."""
+        weights = rng.dirichlet(np.full(len(GRID), rng.choice([0.2, 1.0])))
+        if kind == "flat":
+            weights[:] = 1.0
+        if kind == "border":
+            weights = np.where(np.arange(len(GRID)) == 3, 1.0, 1e-9)
+        logits = np.log(np.maximum(weights, 1e-12))
+        return Discrete(GRID.astype(np.float32), logits.astype(np.float32))
+
+    def contexts(self, p: Discrete, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Returns draws."""
+        return GRID[rng.choice(len(GRID), count, p=np.exp(self._logs(p)))]
+
+    def log_density(self, p: Discrete, contexts: np.ndarray) -> np.ndarray:
+        """Returns the log probability of the nearest point."""
+        apart = np.abs(contexts[:, None] - GRID).sum(axis=-1)
+        return self._logs(p)[apart.argmin(axis=1)]
+
+    def kl(self, p: Discrete, q: Discrete) -> float:
+        """Returns the sum over the points."""
+        ours = self._logs(p)
+        return float((np.exp(ours) * (ours - self._logs(q))).sum())
+
+    def exact_kl(self, p: Discrete, q: Discrete) -> float:
+        """Returns the same."""
+        return float(_exact_discrete_kl(p.logits, q.logits))
+
+    def at(self, old: Discrete, x: np.ndarray) -> Discrete:
+        """Returns log weights that differ."""
+        return Discrete(old.table, old.logits + x)
+
+    def room(self, p: Discrete) -> np.ndarray:
+        """Returns nothing: all of them are of the family."""
+        return np.zeros(0)
+
+    def size(self, old: Discrete) -> int:
+        """Returns a log weight for each point."""
+        return len(GRID)
+
+    def _logs(self, p: Discrete) -> np.ndarray:
+        return p.logits - special.logsumexp(p.logits)
 
 
 class BetaReference(Reference):
@@ -290,14 +402,9 @@ class MixtureReference(Reference):
         total = mpmath.mpf(0)
         ours, theirs = (mpmath.fsum(one.weights.tolist()) for one in (p, q))
         for one, other in zip(self._parts(p), self._parts(q), strict=True):
-            weight, mean, chol = (mpmath.matrix(np.atleast_1d(x).tolist()) for x in one)
-            share, end, root = (mpmath.matrix(np.atleast_1d(x).tolist()) for x in other)
-            weight, share = weight[0] / ours, share[0] / theirs
-            ratio = mpmath.lu_solve(root, chol[:, 0]), mpmath.lu_solve(root, chol[:, 1])
-            shift = mpmath.lu_solve(root, mean - end)
-            squares = sum(x**2 for column in (*ratio, shift) for x in column)
-            logs = sum(mpmath.log(root[i, i] / chol[i, i]) for i in range(DIM))
-            apart = (squares - DIM) / 2 + logs
+            weight, share = (mpmath.mpf(float(part[0])) for part in (one, other))
+            weight, share = weight / ours, share / theirs
+            apart = _exact_gaussian_kl(*one[1:], *other[1:])
             total += weight * (mpmath.log(weight / share) + apart)
         return float(total)
 
@@ -373,11 +480,7 @@ class ProductReference(Reference):
 
     def exact_kl(self, p: DiscreteGaussian, q: DiscreteGaussian) -> float:
         """Returns the same."""
-        shares = []
-        for one in (p, q):
-            weights = [mpmath.exp(float(x)) for x in one.discrete.logits]
-            shares.append([weight / mpmath.fsum(weights) for weight in weights])
-        total = mpmath.fsum(a * mpmath.log(a / b) for a, b in zip(*shares, strict=True))
+        total = _exact_discrete_kl(p.discrete.logits, q.discrete.logits)
         ps, qs = (mpmath.mpf(float(one.gaussian.chol[0, 0])) for one in (p, q))
         shift = mpmath.mpf(float(p.gaussian.mean[0])) - float(q.gaussian.mean[0])
         rest = ((ps / qs) ** 2 - 1 + (shift / qs) ** 2) / 2 - mpmath.log(ps / qs)
@@ -406,6 +509,8 @@ class ProductReference(Reference):
 REFERENCES = {
     one.name: one
     for one in (
+        GaussianReference(),
+        DiscreteReference(),
         TruncatedReference(),
         BetaReference(),
         MixtureReference(),
@@ -442,7 +547,8 @@ def make_family_problem(reference: Reference, seed: int) -> FamilyProblem:
     bound = mean - rng.choice([0.0, 0.02, 0.5]) * spread - 1e-5 * abs(mean)
     max_kl = {"wide": 0.5, "tiny region": 1e-3}.get(kind, 0.05)
     numbers = (np.asarray(x, np.float32) for x in (alpha, bound, max_kl))
-    return FamilyProblem(old, target, contexts, values, mask, *numbers)
+    floor = reference.floor(old, kind)
+    return FamilyProblem(old, target, contexts, values, mask, *numbers, floor)
 
 
 def in_double(p: Any) -> Any:
@@ -466,3 +572,25 @@ def excess_of(
 
 def _log_beta(a: Any, b: Any) -> Any:
     return mpmath.loggamma(a) + mpmath.loggamma(b) - mpmath.loggamma(a + b)
+
+
+def _exact_gaussian_kl(
+    mean: np.ndarray, chol: np.ndarray, other_mean: np.ndarray, other_chol: np.ndarray
+) -> Any:
+    mean, chol, end, root = (
+        mpmath.matrix(np.asarray(x, float).tolist())
+        for x in (mean, chol, other_mean, other_chol)
+    )
+    ratio = mpmath.lu_solve(root, chol[:, 0]), mpmath.lu_solve(root, chol[:, 1])
+    shift = mpmath.lu_solve(root, mean - end)
+    squares = sum(x**2 for column in (*ratio, shift) for x in column)
+    logs = sum(mpmath.log(root[i, i] / chol[i, i]) for i in range(DIM))
+    return (squares - DIM) / 2 + logs
+
+
+def _exact_discrete_kl(logits: np.ndarray, others: np.ndarray) -> Any:
+    shares = []
+    for one in (logits, others):
+        weights = [mpmath.exp(float(x)) for x in one]
+        shares.append([weight / mpmath.fsum(weights) for weight in weights])
+    return mpmath.fsum(a * mpmath.log(a / b) for a, b in zip(*shares, strict=True))

@@ -90,7 +90,7 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {  # kind -> name -> module:class
 KINDS = tuple(_BUILT_IN)
 GROUP = "spjax"  # of entry points
 
-Class = TypeVar("Class", bound=type)
+Class = TypeVar("Class", bound=type[Part])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Entry:
 
     kind: str
     name: str
-    cls: type
+    cls: type[Part]
     fixed: Mapping[str, Value]
 
 
@@ -182,7 +182,7 @@ def find(kind: str, name: str) -> Entry:
 def make(kind: str, name: str, **settings: Value) -> Any:
     """Returns the part of a name with these settings, the others at their defaults; raises as `find`."""
     entry = find(kind, name)
-    return entry.cls.made(**entry.fixed, **settings)  # type: ignore[attr-defined]
+    return entry.cls.made(**entry.fixed, **settings)
 
 
 def entry_of(part: Part) -> Entry:
@@ -221,7 +221,7 @@ def own_settings(part: Part) -> dict[str, Value]:
     return {name: value for name, value in part.settings().items() if name not in fixed}
 
 
-def spell(value: Value) -> Any:
+def spell(value: object) -> object:
     """Returns a value of a setting as JSON holds it; a part as its kind, its name and its settings, nested ones too."""
     if isinstance(value, Part):
         settings = {name: spell(inner) for name, inner in own_settings(value).items()}
@@ -233,7 +233,7 @@ def spell(value: Value) -> Any:
     return value
 
 
-def build(spelled: Any) -> Value:
+def build(spelled: object) -> Value:
     """Returns what `spell` spelled.
 
     Raises:
@@ -246,8 +246,8 @@ def build(spelled: Any) -> Value:
         entry = find(kind, name)
         values = {setting: build(value) for setting, value in settings}
         for setting in values:
-            if setting not in entry.cls.declared():  # type: ignore[attr-defined]
-                known = entry.cls.declared()  # type: ignore[attr-defined]
+            if setting not in entry.cls.declared():
+                known = entry.cls.declared()
                 raise ValueError(
                     f"the {kind} {name!r} has no setting {setting!r}; {nearest(setting, known)}"
                 )
@@ -256,7 +256,9 @@ def build(spelled: Any) -> Value:
         return made
     if isinstance(spelled, list):
         return tuple(build(inner) for inner in spelled)
-    return float(spelled) if spelled in ("inf", "-inf") else spelled
+    if isinstance(spelled, str) and spelled in ("inf", "-inf"):
+        return float(spelled)
+    return spelled
 
 
 def use(where: str) -> None:

@@ -16,9 +16,12 @@ import numbers
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
-Value = Any  # of a setting: a number, a word, a tuple of them, None, or another part
+# of a setting: a number, a word, a tuple of them, None, or another part; which of them, the setting's own type says
+Value = Any
+
+PartOf = TypeVar("PartOf", bound="Part")
 
 _KEY = "setting"  # in the metadata of a field
 _UNIONS = (types.UnionType, typing.Union)
@@ -54,8 +57,8 @@ class Declared:
     """A setting of a class: its name, its type, and what it says of itself."""
 
     name: str
-    hint: Any
-    default: Any  # `dataclasses.MISSING` where there is none
+    hint: object
+    default: object  # `dataclasses.MISSING` where there is none
     setting: Setting
 
     @property
@@ -78,7 +81,7 @@ class Declared:
 
 
 def setting(
-    default: Any = dataclasses.MISSING,
+    default: object = dataclasses.MISSING,
     *,
     static: bool = False,
     least: float | None = None,
@@ -174,12 +177,19 @@ def get(part: Part, path: str) -> Value:
     return get(value, rest) if rest else value
 
 
-def put(part: Part, path: str, value: Value) -> Part:
+def put(part: PartOf, path: str, value: Value) -> PartOf:
     """Returns the part with another value of the setting of this dotted name."""
     name, _, rest = path.partition(".")
     return part.changed(
         **{name: put(part.settings()[name], rest, value) if rest else value}
     )
+
+
+def put_all(part: PartOf, values: Mapping[str, Value]) -> PartOf:
+    """Returns the part with other values of the settings of these dotted names."""
+    for path, value in values.items():
+        part = put(part, path, value)
+    return part
 
 
 def plain(value: Value) -> Value:
@@ -209,7 +219,7 @@ def check(prefix: str, part: Part) -> None:
         check_value(f"{prefix}.{name}", declared, part.settings()[name])
 
 
-def check_value(name: str, declared: Declared, value: Value) -> None:
+def check_value(name: str, declared: Declared, value: object) -> None:
     """Checks one value of a setting; raises as `check`."""
     if value is None and declared.optional:
         return
@@ -288,7 +298,7 @@ def a_kind(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-def named(value: Value) -> str:
+def named(value: object) -> str:
     """Returns a value as messages show it: a part by its class, without its settings."""
     return (
         f"the {value.kind} {type(value).__name__}"
@@ -318,16 +328,16 @@ def _last(name: str) -> str:
     return name.rpartition(".")[2].replace("-", "_")
 
 
-def _shown(value: Value) -> str:
+def _shown(value: object) -> str:
     return type(value).__name__ if isinstance(value, Part) else f"{value}"
 
 
-def _choices(hint: Any) -> tuple[Any, ...]:
+def _choices(hint: object) -> tuple[object, ...]:
     """Returns the types that a union allows; the type itself where it is no union."""
     return typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
 
 
-def _words(hint: Any) -> tuple[str | int, ...]:
+def _words(hint: object) -> tuple[str | int, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
 
 
@@ -336,7 +346,7 @@ def _either(words: list[str | int]) -> str:
     return f"{', '.join(shown[:-1])} or {shown[-1]}" if len(shown) > 1 else shown[0]
 
 
-def _check_numbers(name: str, declared: Declared, value: Value) -> None:
+def _check_numbers(name: str, declared: Declared, value: object) -> None:
     several = any(
         typing.get_origin(choice) is tuple for choice in _choices(declared.hint)
     )
@@ -356,7 +366,7 @@ def _check_numbers(name: str, declared: Declared, value: Value) -> None:
         _check_number(name, declared.setting, value, whole)
 
 
-def _check_tuple_item(name: str, declared: Declared, item: Value) -> None:
+def _check_tuple_item(name: str, declared: Declared, item: object) -> None:
     if isinstance(item, tuple):
         for number in item:
             _check_tuple_item(name, declared, number)
@@ -377,7 +387,7 @@ def _check_number(name: str, about: Setting, value: Value, whole: bool) -> None:
         raise ValueError(f"{name} must be {positive}finite, got {value}")
 
 
-def _check_is_number(name: str, value: Value, whole: bool) -> None:
+def _check_is_number(name: str, value: object, whole: bool) -> None:
     integral = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if whole and not integral:
         raise ValueError(f"{name} must be a whole number, got {value!r}")

@@ -1,16 +1,17 @@
 """Pytrees of states: their leaves by name, their keys as plain numbers, whether all is finite."""
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PyTree
+from numpy.typing import ArrayLike
 
 Tree = TypeVar("Tree")
 
 
-def by_path(tree: Any) -> dict[str, Any]:
+def by_path(tree: PyTree) -> dict[str, PyTree]:
     """Returns the leaves under the paths of their fields: "agent_state/params/0"."""
     leaves = jax.tree.leaves_with_path(tree)
     return {
@@ -47,7 +48,7 @@ def all_finite(tree: PyTree) -> Bool[Array, ""]:
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in floats]).all()
 
 
-def as_leaf(value: Any) -> np.ndarray:
+def as_leaf(value: ArrayLike) -> np.ndarray:
     """Returns a Python number in the dtype that JAX would give it."""
     array = np.asarray(value)
     return array.astype(np.int32 if array.dtype.kind == "i" else np.float32)

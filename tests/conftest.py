@@ -2,7 +2,7 @@
 
 Key reuse is an error, and so is a dtype or a rank that is promoted silently.
 
-Programs are compiled without LLVM's optimisations: the suite compiles far longer than it computes.
+Programs are compiled in the quickest way, without LLVM's optimisations: the suite compiles far longer than it computes.
 """
 
 import os
@@ -18,7 +18,10 @@ os.environ.setdefault(
     str(Path(os.environ["XDG_CACHE_HOME"], "spjax", "jax-of-tests")),
 )
 os.environ.setdefault("MPLBACKEND", "agg")
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
+)
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import jax

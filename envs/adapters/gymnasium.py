@@ -7,8 +7,7 @@ An episode is made by one number, drawn from the generator of its environment; s
 with seed s does what a `TaskEnv` does that is reset with seed s + i.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -28,7 +27,7 @@ except ModuleNotFoundError:
         "spjax.envs.adapters.gymnasium needs Gymnasium: pip install 'spjax[gymnasium]'"
     ) from None
 
-Info = dict[str, Any]
+Info = dict[str, object]
 
 
 class TaskEnv(gymnasium.Env):
@@ -37,7 +36,7 @@ class TaskEnv(gymnasium.Env):
     ``info`` has the context, and from the first step on ``success``, which means something where the episode has ended.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012, as Gymnasium has it
+    metadata: dict[str, object] = {"render_modes": []}  # noqa: RUF012, as Gymnasium has it
 
     def __init__(self, task: Env, contexts: Source | None = None) -> None:
         """Makes the environment.
@@ -55,7 +54,7 @@ class TaskEnv(gymnasium.Env):
         self._running = False
 
     def reset(
-        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+        self, *, seed: int | None = None, options: Mapping[str, object] | None = None
     ) -> tuple[Float[np.ndarray, " observation"], Info]:
         """Returns the first observation of an episode, in ``options["context"]`` where it is given.
 
@@ -141,7 +140,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         self,
         *,
         seed: int | list[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> tuple[Float[np.ndarray, "env observation"], Info]:
         """Starts an episode in every instance, or in those of a mask.
 
@@ -233,9 +232,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
             "_final_info": ended,
         }
 
-    def _mask(
-        self, given: Sequence[bool] | ArrayLike | None
-    ) -> Bool[np.ndarray, " env"]:
+    def _mask(self, given: object) -> Bool[np.ndarray, " env"]:
         if given is None:
             return np.ones(self.num_envs, bool)
         mask = np.asarray(given)
@@ -250,7 +247,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         return mask
 
     def _contexts(
-        self, options: Mapping[str, Any], mask: Bool[np.ndarray, " env"]
+        self, options: Mapping[str, object], mask: Bool[np.ndarray, " env"]
     ) -> np.ndarray | None:
         if "context" in options and "contexts" in options:
             raise ValueError("give either context, one for all, or contexts")
@@ -298,8 +295,8 @@ def _spaces(task: Env) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
 
 
 def _known(
-    options: Mapping[str, Any] | None, names: tuple[str, ...]
-) -> Mapping[str, Any]:
+    options: Mapping[str, object] | None, names: tuple[str, ...]
+) -> Mapping[str, object]:
     for name in options or ():
         if name not in names:
             raise ValueError(
@@ -308,9 +305,7 @@ def _known(
     return options or {}
 
 
-def _context(
-    given: Sequence[float] | ArrayLike, space: ContextSpace
-) -> Float[np.ndarray, " dim"]:
+def _context(given: object, space: ContextSpace) -> Float[np.ndarray, " dim"]:
     context = np.asarray(given, float)
     if context.ndim != 1:
         raise ValueError(

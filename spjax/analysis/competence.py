@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import matplotlib.patheffects as effects
 import numpy as np
@@ -14,14 +14,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from spjax.analysis.snapshots import NUM_LANES, evenly_spaced, seed_handles
-from spjax.analysis.style import MARK, PALETTE, legend_below, save, styled
+from spjax.analysis.style import MARK, PALETTE, Look, legend_below, save, styled
 from spjax.analysis.text import axis_label, settings_suffix
 from spjax.runs.read import Run
 
 CONTEXT_MEAN = "teacher.context_mean"
 QUANTITIES = (("success", "success rate"), ("discounted_return", "discounted return"))
 _OUTLINE = [effects.Stroke(linewidth=2.8, foreground="white"), effects.Normal()]
-_MARK_LOOK: dict[str, Any] = {
+_MARK_LOOK: Look = {
     "linestyle": "",
     "markerfacecolor": "white",
     "markeredgecolor": MARK,
@@ -29,8 +29,11 @@ _MARK_LOOK: dict[str, Any] = {
     "zorder": 5,
     "clip_on": False,
 }
-_TARGET_LOOK = {**_MARK_LOOK, "marker": "*", "markersize": 14}
-_START_LOOK = {**_MARK_LOOK, "marker": "o", "markersize": 6}
+_TARGET_LOOK: Look = {**_MARK_LOOK, "marker": "*", "markersize": 14}
+_START_LOOK: Look = {**_MARK_LOOK, "marker": "o", "markersize": 6}
+
+# of one lane: iterations [point], and the means of its contexts then [point, dim]
+Way: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 
 def draw_maps(run: Run, episodes: pa.Table, path: Path) -> list[Path]:
@@ -100,7 +103,7 @@ def _draw_planes(
     contexts: Float[np.ndarray, "episode dim"],
     episodes: pa.Table,
     lanes: list[int],
-    ways: list[Any],
+    ways: list[Way],
 ) -> Figure:
     space, target = run.config.context_space, run.config.target
     rows = len(space.names) - 1
@@ -142,7 +145,7 @@ def _draw_line(
     contexts: Float[np.ndarray, "episode dim"],
     episodes: pa.Table,
     lanes: list[int],
-    ways: list[Any],
+    ways: list[Way],
 ) -> Figure:
     space, target = run.config.context_space, run.config.target
     figure = Figure(figsize=(6.0, 6.6), layout="constrained")

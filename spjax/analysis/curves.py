@@ -1,7 +1,7 @@
 """Curves over the iterations: return on the target tasks, KL to the target distribution, alpha."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -168,17 +168,20 @@ def draw_band(
             iterations, band.low, band.high, color=series.color, alpha=0.18, linewidth=0
         )
     alone = np.isfinite(band.middle).sum() == 1  # a line of one point does not show
-    look: dict[str, Any] = {
-        "color": series.color,
-        "linestyle": series.dashes,
-        "marker": "o" if alone else None,
-        "linewidth": 1.0 if series.crowded else None,
-    }
     if series.run.cut(series.group) and np.isfinite(band.middle).any():
         end = np.flatnonzero(np.isfinite(band.middle))[-1]
         at = iterations[end], band.middle[end]
         axes.plot(*at, "x", color=series.color, markersize=5)  # it went no further
-    return axes.plot(iterations, band.middle, label=series.label, **look)[0]
+    (line,) = axes.plot(
+        iterations,
+        band.middle,
+        label=series.label,
+        color=series.color,
+        linestyle=series.dashes,
+        marker="o" if alone else None,
+        linewidth=1.0 if series.crowded else None,
+    )
+    return line
 
 
 def _draw_reference(axes: Axes, series: Series, reference: Reference) -> None:
@@ -191,13 +194,18 @@ def _draw_reference(axes: Axes, series: Series, reference: Reference) -> None:
     if series.run.config.num_iterations != length:
         line.set_label(label)
         return
-    look: dict[str, Any] = {
-        "color": series.color,
-        "markersize": 6,
-        "capsize": 3,
-        "linewidth": 1.2,
-    }
-    axes.errorbar(length, *final, fmt="D", zorder=3, clip_on=False, label=label, **look)
+    axes.errorbar(
+        length,
+        *final,
+        fmt="D",
+        zorder=3,
+        clip_on=False,
+        label=label,
+        color=series.color,
+        markersize=6,
+        capsize=3,
+        linewidth=1.2,
+    )
 
 
 def metric_label(runs: Sequence[Run], metric: Metric) -> str:

@@ -1,13 +1,15 @@
 """Draws distributions of contexts: ellipses of Gaussians, contours on a box, dots of discrete ones."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from scipy import stats
+from scipy.stats.distributions import rv_frozen
 
+from spjax.analysis.style import Look
 from spjax.runs.schema import RunRecord
 
 WIDTH = 2.0  # standard deviations that an ellipse reaches to
@@ -21,7 +23,7 @@ def draw_distribution(
     record: RunRecord,
     which: Literal["initial", "target"],
     shown: Sequence[int],
-    look: Mapping[str, Any],
+    look: Look,
 ) -> None:
     """Draws the initial or the target distribution of a run over two context dimensions.
 
@@ -33,15 +35,15 @@ def draw_distribution(
         look: colour and line.
     """
     dimensions = list(shown)
-    settings = record.settings["teacher"].get(which)
-    settings = settings if isinstance(settings, Mapping) else {}
+    found = record.settings["teacher"].get(which)
+    settings = found if isinstance(found, Mapping) else {}
     table = settings.get("table")
     if table is not None and "mean" in settings:
         draw_product(axes, settings, dimensions, look)
         return
     if table is not None:
-        weights = settings.get("weights")
-        draw_atoms(axes, np.array(table, dtype=float)[:, dimensions], weights, look)
+        atoms = _numbers(settings, "table")[:, dimensions]
+        draw_atoms(axes, atoms, _weights(settings, len(atoms)), look)
         return
     if "means" in settings:
         draw_mixture(axes, settings, dimensions, look)
@@ -50,11 +52,10 @@ def draw_distribution(
         draw_boxed(axes, settings, dimensions, look)
         return
     moments = getattr(record, which)
-    covariance = settings.get("covariance")
     spread = (
         np.diag(np.square(moments.std))
-        if covariance is None
-        else np.array(covariance, dtype=float)
+        if settings.get("covariance") is None
+        else _numbers(settings, "covariance")
     )
     mean = np.array(moments.mean)[dimensions]
     outline = ellipse(mean, spread[np.ix_(dimensions, dimensions)])
@@ -64,17 +65,16 @@ def draw_distribution(
 def draw_atoms(
     axes: Axes,
     atoms: Float[np.ndarray, "atom 2"],
-    weights: Sequence[float] | None,
-    look: Mapping[str, Any],
+    weights: Float[np.ndarray, " atom"],
+    look: Look,
 ) -> None:
     """Draws a dot for each atom that has weight, its area in proportion to it."""
-    shares = np.ones(len(atoms)) if weights is None else np.array(weights, dtype=float)
-    chosen = np.argsort(-shares)[:MOST_DOTS]
-    chosen = chosen[shares[chosen] > 0]
+    chosen = np.argsort(-weights)[:MOST_DOTS]
+    chosen = chosen[weights[chosen] > 0]
     axes.scatter(
         atoms[chosen, 0],
         atoms[chosen, 1],
-        s=40.0 * shares[chosen] / shares.max(),
+        s=40.0 * weights[chosen] / weights.max(),
         facecolors="none",
         edgecolors=look["color"],
         linewidths=0.8,
@@ -84,20 +84,18 @@ def draw_atoms(
 
 def draw_product(
     axes: Axes,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     dimensions: Sequence[int],
-    look: Mapping[str, Any],
+    look: Look,
 ) -> None:
     """Draws atoms of two dimensions of the table, an ellipse of two others; of one of each a line for every row."""
-    table = np.array(settings["table"], dtype=float)
-    weights = settings.get("weights")
+    table, mean = _numbers(settings, "table"), _numbers(settings, "mean")
+    weights = _weights(settings, len(table))
     rows = table.shape[1]
-    mean = np.array(settings["mean"], dtype=float)
-    covariance = settings.get("covariance")
     spread = (
-        np.diag(np.square(np.array(settings["std"], dtype=float)))
-        if covariance is None
-        else np.array(covariance, dtype=float)
+        np.diag(np.square(_numbers(settings, "std")))
+        if settings.get("covariance") is None
+        else _numbers(settings, "covariance")
     )
     rest = [dimension - rows for dimension in dimensions]
     if max(rest) < 0:
@@ -108,37 +106,31 @@ def draw_product(
         of_rows = rest[0] < 0  # the horizontal dimension is the table's
         which = max(rest)
         reach = mean[which] + WIDTH * np.sqrt(spread[which, which]) * np.array([-1, 1])
-        shares = np.ones(len(table)) if weights is None else np.array(weights, float)
         values = table[:, min(dimensions)]
         for value in np.unique(values):
-            share = shares[values == value].sum() / shares.max()
+            share = weights[values == value].sum() / weights.max()
             line = [(value, value), reach] if of_rows else [reach, (value, value)]
             axes.plot(*line, zorder=2.5, alpha=min(1.0, 0.15 + 0.85 * share), **look)
 
 
 def draw_mixture(
     axes: Axes,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     dimensions: Sequence[int],
-    look: Mapping[str, Any],
+    look: Look,
 ) -> None:
     """Draws an ellipse for each component, the fainter the smaller its weight."""
-    means = np.array(settings["means"], dtype=float)
-    if settings.get("stds") is not None:
-        covariances = [
-            np.diag(np.square(np.array(row, dtype=float))) for row in settings["stds"]
-        ]
-    else:
-        dim = means.shape[1]
-        covariances = [
-            np.array(row, dtype=float).reshape(dim, dim)
-            for row in settings["covariances"]
-        ]
-    weights = settings.get("weights")
-    shares = np.ones(len(means)) if weights is None else np.array(weights, dtype=float)
+    means = _numbers(settings, "means")
+    count, dim = means.shape
+    covariances = (
+        _numbers(settings, "covariances").reshape(count, dim, dim)
+        if settings.get("stds") is None
+        else [np.diag(np.square(stds)) for stds in _numbers(settings, "stds")]
+    )
+    weights = _weights(settings, count)
     shown = np.ix_(dimensions, dimensions)
     for mean, covariance, share in zip(
-        means[:, dimensions], covariances, shares / shares.max(), strict=True
+        means[:, dimensions], covariances, weights / weights.max(), strict=True
     ):
         outline = ellipse(mean, covariance[shown])
         axes.plot(*outline, zorder=2.5, alpha=0.25 + 0.75 * share, **look)
@@ -146,15 +138,16 @@ def draw_mixture(
 
 def draw_boxed(
     axes: Axes,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     dimensions: Sequence[int],
-    look: Mapping[str, Any],
+    look: Look,
 ) -> None:
     """Draws the outline of the smallest area with as much of the mass as an ellipse has; of all of the box, its border."""
     grids, densities = [], []
     for dimension in dimensions:
         one = _marginal(settings, dimension)
-        low, high = settings["lower"][dimension], settings["upper"][dimension]
+        low = _numbers(settings, "lower")[dimension]
+        high = _numbers(settings, "upper")[dimension]
         # dense where the mass is, and to the border
         points = np.concatenate(
             [one.ppf(np.linspace(1e-4, 1 - 1e-4, GRID)), np.linspace(low, high, GRID)]
@@ -182,17 +175,6 @@ def draw_boxed(
     )
 
 
-def _marginal(settings: Mapping[str, Any], dimension: int) -> Any:
-    """Returns SciPy's distribution of one dimension of a family on a box."""
-    low, high = settings["lower"][dimension], settings["upper"][dimension]
-    if "a" in settings:
-        return stats.beta(
-            settings["a"][dimension], settings["b"][dimension], low, high - low
-        )
-    mean, std = settings["mean"][dimension], settings["std"][dimension]
-    return stats.truncnorm((low - mean) / std, (high - mean) / std, mean, std)
-
-
 def ellipse(
     mean: Float[np.ndarray, "2"],
     covariance: Float[np.ndarray, "2 2"],
@@ -204,3 +186,28 @@ def ellipse(
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     return np.asarray(mean[:, None] + WIDTH * root @ circle)
+
+
+def _marginal(settings: Mapping[str, object], dimension: int) -> rv_frozen:
+    """Returns SciPy's distribution of one dimension of a family on a box."""
+
+    def of(name: str) -> float:
+        return float(_numbers(settings, name)[dimension])
+
+    low, high = of("lower"), of("upper")
+    if "a" in settings:
+        return stats.beta(of("a"), of("b"), low, high - low)
+    mean, std = of("mean"), of("std")
+    return stats.truncnorm((low - mean) / std, (high - mean) / std, mean, std)
+
+
+def _numbers(settings: Mapping[str, object], name: str) -> np.ndarray:
+    """Returns a setting of several numbers."""
+    return np.array(settings[name], dtype=float)
+
+
+def _weights(settings: Mapping[str, object], count: int) -> Float[np.ndarray, " atom"]:
+    """Returns the weights of atoms or components; ones where the settings have none."""
+    if settings.get("weights") is None:
+        return np.ones(count)
+    return _numbers(settings, "weights")

@@ -82,12 +82,13 @@ def measured_here(
         packages: names of further packages that the numbers depend on.
         fields: the other fields of `record`.
     """
-    here: dict[str, Any] = {
-        "device": device(),
-        "versions": versions(packages),
-        "commit": commit(),
-    }
-    return record(command=command, **here, **fields)
+    return record(
+        command=command,
+        device=device(),
+        versions=versions(packages),
+        commit=commit(),
+        **fields,
+    )
 
 
 def records_of_run(

@@ -1,7 +1,7 @@
 """Where the curriculum is (context samples at several iterations) and what the trained agent does (trajectories)."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import pyarrow.compute as pc
@@ -13,27 +13,45 @@ from matplotlib.patches import Rectangle
 
 from spjax.analysis.arrival import NUM_PANELS, panel_iterations
 from spjax.analysis.distributions import draw_distribution
-from spjax.analysis.style import BAD, GOOD, MARK, NEUTRAL, PALETTE, legend_below, styled
+from spjax.analysis.style import (
+    BAD,
+    GOOD,
+    MARK,
+    NEUTRAL,
+    PALETTE,
+    Look,
+    legend_below,
+    styled,
+)
 from spjax.analysis.text import axis_label
 from spjax.runs.read import Run
 
-TARGET_LOOK: dict[str, Any] = {
+TARGET_LOOK: Look = {
     "marker": "*",
     "markersize": 13,
     "markerfacecolor": "none",
     "markeredgecolor": MARK,
     "markeredgewidth": 1.2,
 }
-INITIAL_LOOK: dict[str, Any] = {
+INITIAL_LOOK: Look = {
     "color": NEUTRAL,
     "linestyle": (0, (3, 2)),
     "linewidth": 1.0,
 }
-OUTLINE_LOOK: dict[str, Any] = {"color": MARK, "linestyle": "solid", "linewidth": 1.0}
-WALL_LOOK: dict[str, Any] = {"color": MARK, "linewidth": 4, "solid_capstyle": "butt"}
-SUCCESS_LOOK: dict[str, Any] = {"color": GOOD, "linestyle": "solid"}
-FAILURE_LOOK: dict[str, Any] = {"color": BAD, "linestyle": (0, (4, 1.5))}
+OUTLINE_LOOK: Look = {"color": MARK, "linestyle": "solid", "linewidth": 1.0}
+WALL_LOOK: Look = {"color": MARK, "linewidth": 4, "solid_capstyle": "butt"}
+SUCCESS_LOOK: Look = {"color": GOOD, "linestyle": "solid"}
+FAILURE_LOOK: Look = {"color": BAD, "linestyle": (0, (4, 1.5))}
 NUM_LANES = 4  # more colours cannot be told apart
+
+
+class Trajectory(TypedDict):
+    """A row of a run's trajectories: an episode of a final policy, its path in the plane of the pictures."""
+
+    lane: int
+    success: bool
+    x: list[float]
+    y: list[float]
 
 
 @styled
@@ -89,7 +107,7 @@ def context_snapshots(run: Run, iterations: Sequence[int] = ()) -> Figure:
     figure.supxlabel(axis_label(space.names[0], space.units[0]), fontsize=11)
     handles = seed_handles([run.config.lanes[lane].seed for lane in lanes])
     handles.append(Line2D([], [], label="initial", **INITIAL_LOOK))
-    handles.append(Line2D([], [], label="target", **TARGET_LOOK, **OUTLINE_LOOK))
+    handles.append(Line2D([], [], label="target", **TARGET_LOOK | OUTLINE_LOOK))
     figure.legend(
         handles=handles,
         loc="outside upper center",
@@ -195,7 +213,7 @@ def draw_walls(axes: Axes, run: Run) -> None:
 
 
 def draw_paths(
-    axes: Axes, episodes: list[dict[str, Any]], look: dict[str, Any], zorder: int
+    axes: Axes, episodes: Sequence[Trajectory], look: Look, zorder: int
 ) -> None:
     """Draws the paths, the fainter the more there are."""
     opacity = float(np.clip(15 / max(len(episodes), 1), 0.2, 0.8))
@@ -264,15 +282,22 @@ def draw_bounds(axes: Axes, run: Run, dimension: int) -> None:
 
 def seed_handles(seeds: Sequence[int]) -> list[Line2D]:
     """Returns the legend entries of up to as many seeds as there are colours."""
-    look: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 5}
     return [
-        Line2D([], [], color=color, label=f"seed {seed}", **look)
+        Line2D(
+            [],
+            [],
+            color=color,
+            label=f"seed {seed}",
+            marker="o",
+            linestyle="",
+            markersize=5,
+        )
         for seed, color in zip(seeds, PALETTE, strict=False)
     ]
 
 
 def draw_ends(
-    axes: Axes, run: Run, episodes: list[dict[str, Any]], scale: float = 1.0
+    axes: Axes, run: Run, episodes: Sequence[Trajectory], scale: float = 1.0
 ) -> list[Line2D]:
     """Marks the start, where all episodes share it, and the goal, and returns their legend entries."""
     starts = {(row["x"][0], row["y"][0]) for row in episodes}
@@ -281,12 +306,13 @@ def draw_ends(
     handles = []
     for x, y, marker, label in ends:
         size = scale * (15 if marker == "*" else 9)
-        look: dict[str, Any] = {
+        look: Look = {
+            "linestyle": "",
             "marker": marker,
             "markersize": size,
             "color": "white",
             "markeredgecolor": MARK,
         }
-        axes.plot(x, y, linestyle="", zorder=6, **look)
-        handles.append(Line2D([], [], linestyle="", label=label, **look))
+        axes.plot(x, y, zorder=6, **look)
+        handles.append(Line2D([], [], label=label, **look))
     return handles

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Literal, TypedDict
 
 import matplotlib
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.container import Container
 from matplotlib.figure import Figure
+from matplotlib.typing import LineStyleType
 
 from spjax.runs.files import write_atomically
 
@@ -20,29 +21,46 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 DASHES = ("solid", "dashed", "dashdot", "dotted")
 GOOD, BAD, NEUTRAL, MARK = "#0072B2", "#D55E00", "#555555", "#000000"
 
-_RC: dict[Any, Any] = {
-    "font.size": 11,
-    "axes.titlesize": 11,
-    "axes.labelsize": 11,
-    "legend.fontsize": 10,
-    "xtick.labelsize": 10,
-    "ytick.labelsize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#555555",
-    "axes.grid": True,
-    "grid.color": "#e4e4e4",
-    "grid.linewidth": 0.8,
-    "axes.axisbelow": True,
-    "lines.linewidth": 2.0,
-    "legend.frameon": False,
-    "figure.facecolor": "white",
-    "mathtext.fontset": "dejavusans",
-    "svg.fonttype": "none",  # text stays text
-    "pdf.fonttype": 42,
-}
 
-styled = matplotlib.rc_context(_RC)  # decorates the functions that draw
+class Look(TypedDict, total=False):
+    """How a line and its markers look, in the words of Matplotlib's `plot` and `Line2D`."""
+
+    color: str
+    linestyle: LineStyleType
+    linewidth: float
+    solid_capstyle: Literal["butt", "projecting", "round"]
+    marker: str
+    markersize: float
+    markerfacecolor: str
+    markeredgecolor: str
+    markeredgewidth: float
+    zorder: float
+    clip_on: bool
+
+
+styled = matplotlib.rc_context(  # decorates the functions that draw
+    {
+        "font.size": 11,
+        "axes.titlesize": 11,
+        "axes.labelsize": 11,
+        "legend.fontsize": 10,
+        "xtick.labelsize": 10,
+        "ytick.labelsize": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": "#555555",
+        "axes.grid": True,
+        "grid.color": "#e4e4e4",
+        "grid.linewidth": 0.8,
+        "axes.axisbelow": True,
+        "lines.linewidth": 2.0,
+        "legend.frameon": False,
+        "figure.facecolor": "white",
+        "mathtext.fontset": "dejavusans",
+        "svg.fonttype": "none",  # text stays text
+        "pdf.fonttype": 42,
+    }
+)
 
 
 def series_style(index: int, count: int) -> tuple[object, str]:
@@ -77,11 +95,15 @@ def check_format(name: str) -> None:
 
 def save(figure: Figure, path: Path) -> Path:
     """Writes a picture in the format of its suffix (`FORMATS`), whole or not at all, and returns its path."""
-    look: dict[str, Any] = {
-        "dpi": DPI,
-        "format": path.suffix[1:],
-        "bbox_inches": "tight",
-        "pad_inches": 0.06,
-    }
-    write_atomically(path, lambda temporary: figure.savefig(temporary, **look))
+
+    def write(temporary: Path) -> None:
+        figure.savefig(
+            temporary,
+            dpi=DPI,
+            format=path.suffix[1:],
+            bbox_inches="tight",
+            pad_inches=0.06,
+        )
+
+    write_atomically(path, write)
     return path

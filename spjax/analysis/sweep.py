@@ -4,12 +4,13 @@ One setting is drawn as points, two as a heat map, more as lines through one axi
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
@@ -182,9 +183,9 @@ def _write_numbers(axes: Axes, image: AxesImage, outcome: Outcome, grid: Grid) -
         light = 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
         text = f"{mean:.{decimals}f}"
         text += f"\n± {error:.{decimals}f}" if np.isfinite(error) else ""
-        look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7}
+        color = MARK if light else "white"
         x, y = place.tolist()
-        axes.text(x, y, text, color=MARK if light else "white", **look)
+        axes.text(x, y, text, color=color, ha="center", va="center", fontsize=7)
 
 
 def _lines(outcomes: Sequence[Outcome], grid: Grid) -> Figure:
@@ -245,7 +246,7 @@ def _colours(outcome: Outcome) -> str:
     return "viridis" if outcome.higher_is_better else "viridis_r"
 
 
-def _name_values(axis: Any, grid: Grid, column: int) -> None:
+def _name_values(axis: Axis, grid: Grid, column: int) -> None:
     values = grid.values[column]
     axis.set_ticks(range(len(values)), [setting_text(value) for value in values])
     axis.set_label_text(symbol(grid.names[column]))

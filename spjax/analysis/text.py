@@ -15,7 +15,7 @@ SYMBOLS: Mapping[str, str] = {
 }
 
 
-def setting_text(value: Setting) -> str:
+def setting_text(value: object) -> str:
     """Returns the value of a setting, as short as it can be read."""
     if isinstance(value, tuple):
         return f"({', '.join(map(setting_text, value))})"

@@ -3,11 +3,11 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from spjax.cli import tables
 from spjax.cli.errors import UsageError
-from spjax.cli.flags import Group, parse
+from spjax.cli.flags import parse_command
 from spjax.cli.own import load_own, words
 from spjax.runs.read import read_record
 from spjax.settings import Part, setting
@@ -55,16 +55,16 @@ class EvaluateFlags(Part):
 def evaluate(args: Sequence[str]) -> None:
     """Prints what the newest policies of a run reach on the target, or in contexts of the user's choice."""
     about = "Play new episodes with the newest policies of a run. The run folder stays as it is."
-    how = parse("evaluate", about, [Group("", EvaluateFlags)], args)[""]
+    how = parse_command("evaluate", about, EvaluateFlags, args)
     _check(how)
-    record = read_record(how["folder"])
+    record = read_record(how.folder)
     names = record.context_space.names
     rows: list[tuple[float, ...]] = []
-    if how["contexts"] is not None:
-        rows = tables.read_contexts(how["contexts"], names)
-    count = len(rows) or (how["grid"] or 1) ** len(names)
-    several = bool(rows or how["grid"])
-    each = how["episodes"] or (EPISODES_EACH if several else EPISODES)
+    if how.contexts is not None:
+        rows = tables.read_contexts(how.contexts, names)
+    count = len(rows) or (how.grid or 1) ** len(names)
+    several = bool(rows or how.grid)
+    each = how.episodes or (EPISODES_EACH if several else EPISODES)
     if each * count > MAX_EPISODES:
         raise UsageError(
             f"at most {MAX_EPISODES} episodes of each policy can be played, got {each} in each of {count} contexts"
@@ -74,25 +74,27 @@ def evaluate(args: Sequence[str]) -> None:
         show,
     )  # and JAX, which a folder that is none need not wait for
 
-    show({**how, "episodes": each}, rows, load_own(words(how["use"])))
+    show(how, each, rows, load_own(words(how.use)))
 
 
-def _check(how: dict[str, Any]) -> None:
+def _check(how: EvaluateFlags) -> None:
     """Checks what needs no run folder."""
-    if how["episodes"] is not None and not 1 <= how["episodes"] <= MAX_EPISODES:
+    if how.episodes is not None and not 1 <= how.episodes <= MAX_EPISODES:
         raise UsageError(
-            f"--episodes must lie in [1, {MAX_EPISODES}], got {how['episodes']}"
+            f"--episodes must lie in [1, {MAX_EPISODES}], got {how.episodes}"
         )
-    if not 0 <= how["seed"] < 2**32:
-        raise UsageError(f"--seed must lie in [0, 2^32), got {how['seed']}")
-    given = [f"--{name}" for name in ("context", "contexts", "grid") if how[name]]
-    if how["grid"] is not None and how["grid"] < 2:
-        raise UsageError(f"--grid must be at least 2, got {how['grid']}")
+    if not 0 <= how.seed < 2**32:
+        raise UsageError(f"--seed must lie in [0, 2^32), got {how.seed}")
+    given = [
+        f"--{name}" for name in ("context", "contexts", "grid") if getattr(how, name)
+    ]
+    if how.grid is not None and how.grid < 2:
+        raise UsageError(f"--grid must be at least 2, got {how.grid}")
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} exclude each other; give one of them")
-    if how["map"] is not None and how["grid"] is None:
+    if how.map is not None and how.grid is None:
         raise UsageError("--map draws the contexts of a grid; give --grid too")
-    if how["out"] is not None:
-        tables.check_file("--out", how["out"], tuple(tables.WRITERS))
-    if how["map"] is not None:
-        tables.check_file("--map", how["map"], (".png",))
+    if how.out is not None:
+        tables.check_file("--out", how.out, tuple(tables.WRITERS))
+    if how.map is not None:
+        tables.check_file("--map", how.map, (".png",))

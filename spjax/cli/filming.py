@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -11,7 +10,7 @@ from spjax.cache import keep_compiled_programs
 from spjax.cli.errors import Failure, UsageError
 from spjax.cli.flags import suggest
 from spjax.cli.own import words
-from spjax.cli.render import FORMATS
+from spjax.cli.render import FORMATS, RenderFlags
 from spjax.cli.report import say
 from spjax.cli.terminal import console
 from spjax.rendering import offscreen, page, plane, space, video
@@ -23,27 +22,27 @@ from spjax.training.run_folder import read_config
 SIZES = {"plane": (720, 720), "space": (960, 600)}  # of the mp4, pixels
 
 
-def film(how: dict[str, Any], used: bool) -> None:
+def film(how: RenderFlags, used: bool) -> None:
     """Films new episodes and names the files.
 
     Args:
-        how: the values of `RenderFlags`.
+        how: the flags.
         used: whether the run's own files may be others than those that it was trained with.
     """
-    folder, context = how["folder"], how["context"]
+    folder, context = how.folder, how.context
     config = read_config(folder, used)
-    _check_camera(how["camera"], config)
+    _check_camera(how.camera, config)
     if context:
         config.task.context_space.check(context, "--context")
-    lane = chosen_lane(config, how["seed"], words(how["lane"]))
+    lane = chosen_lane(config, how.seed, words(how.lane))
     keep_compiled_programs()
     shown = replay(
         folder,
         lane,
         context=context,
-        num_episodes=how["episodes"],
-        draw=how["draw"],
-        speed=how["speed"] or 0.0,
+        num_episodes=how.episodes,
+        draw=how.draw,
+        speed=how.speed or 0.0,
         accept_changes=used,
     )
 
@@ -56,10 +55,10 @@ def film(how: dict[str, Any], used: bool) -> None:
     write(
         terminal,
         shown,
-        (how["out"] or folder / "videos") / name,
-        how["format"],
-        how["size"],
-        how["camera"],
+        (how.out or folder / "videos") / name,
+        how.format,
+        how.size,
+        how.camera,
     )
 
 

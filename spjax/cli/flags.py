@@ -10,17 +10,17 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, TypeVar
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from spjax import catalogue, settings
 from spjax.cli.errors import UsageError
-from spjax.settings import Declared, Part
+from spjax.settings import Declared, Part, Value
 
 # type -> one value in words, several in words, in the usage line
-_WORDS = {
+_WORDS: Mapping[object, tuple[str, str, str]] = {
     float: ("a number", "numbers", "FLOAT"),
     int: ("a whole number", "whole numbers", "INT"),
     str: ("a value", "values", "TEXT"),
@@ -29,6 +29,8 @@ _WORDS = {
 
 _UNIONS = (types.UnionType, typing.Union)  # X | None; the latter where X is a Literal
 MISSING = dataclasses.MISSING
+
+Flags = TypeVar("Flags", bound=Part)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Group:
             if name not in self.hidden
         }
 
-    def fields(self) -> list[tuple[str, Any, Any]]:
+    def fields(self) -> list[tuple[str, object, Value]]:
         """Returns name, type and default (or MISSING) of each setting that has a flag; parts go by their names."""
         values = {} if isinstance(self.source, type) else self.source.settings()
         found = []
@@ -64,8 +66,8 @@ class Group:
                 hint = _literal(self.choices[name])
             elif declared.kind is not None:
                 hint = _literal(catalogue.names(declared.kind))
-                is_part = isinstance(default, Part | type)
-                default = catalogue.name_of(default) if is_part else default
+                if isinstance(default, Part | type):
+                    default = catalogue.name_of(default)
             found.append((name, hint, default))
         return found
 
@@ -78,7 +80,7 @@ class Group:
 
 def parse(
     command: str, description: str, groups: Sequence[Group], args: Sequence[str]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, dict[str, Value]]:
     """Returns the values of the settings of each group, by prefix; `--help` prints and exits.
 
     Raises:
@@ -94,7 +96,7 @@ def parse(
         )
         for group in groups
     ]
-    parsed: Any
+    parsed: object
     parsed, unknown = tyro.cli(
         dataclasses.make_dataclass("Flags", records),
         prog=f"spjax {command}",
@@ -107,6 +109,13 @@ def parse(
     return {prefix: vars(getattr(parsed, name)) for prefix, name in names.items()}
 
 
+def parse_command(
+    command: str, description: str, flags: type[Flags], args: Sequence[str]
+) -> Flags:
+    """Returns the flags of a command that has no others; prints, exits and raises as `parse`."""
+    return flags.made(**parse(command, description, [Group("", flags)], args)[""])
+
+
 def value_of(args: Sequence[str], flag: str) -> str | None:
     """Returns the value of a flag in raw arguments, the last one where it is repeated, None where it is missing."""
     found = None
@@ -117,7 +126,7 @@ def value_of(args: Sequence[str], flag: str) -> str | None:
     return found
 
 
-def read(what: str, hint: Any, tokens: Sequence[str]) -> Any:
+def read(what: str, hint: object, tokens: Sequence[str]) -> Value:
     """Returns the value of the type `hint` that the tokens spell.
 
     Raises:
@@ -136,7 +145,7 @@ def suggest(name: str, known: Iterable[str], otherwise: str) -> str:
     return f"did you mean {near}?" if near else otherwise
 
 
-def _literal(words: Sequence[str]) -> Any:
+def _literal(words: Sequence[str]) -> object:
     return Literal.__getitem__(tuple(words))
 
 
@@ -168,24 +177,24 @@ def _check_needed(groups: Sequence[Group], args: Sequence[str]) -> None:
                 )
 
 
-def _record(command: str, group: Group) -> Any:
+def _record(command: str, group: Group) -> type:
     """Returns a dataclass for tyro with the fields of the group."""
     about = group.declared()
-    fields: list[Any] = []
+    fields: list[tuple[str, object] | tuple[str, object, Value]] = []
     for name, hint, default in group.fields():
         positional = default is MISSING and not group.prefix
         shown = (
             "" if positional or default in (None, (), MISSING) else None
         )  # None: tyro shows the default
         described = about[name].setting.describe()
-        annotations: list[Any] = [
+        annotations: list[object] = [
             tyro.conf.arg(help=described, help_behavior_hint=shown)
         ]
         if positional:
             annotations.append(tyro.conf.Positional)
         if _is_appended(hint):
             words = _spec(group.flag(name), tuple[str, ...])
-            record_type: Any = tuple.__class_getitem__(
+            record_type: object = tuple.__class_getitem__(
                 (Annotated[tuple[str, ...], words], ...)
             )
             annotations.append(tyro.conf.UseAppendAction)
@@ -195,19 +204,16 @@ def _record(command: str, group: Group) -> Any:
                 annotations.append(
                     _spec(command if positional else group.flag(name), hint)
                 )
+        annotated: object = Annotated[(record_type, *annotations)]
         fields.append(
-            (
-                name,
-                Annotated[(record_type, *annotations)],
-                *([] if default is MISSING else [default]),
-            )
+            (name, annotated) if default is MISSING else (name, annotated, default)
         )
     record = dataclasses.make_dataclass("Options", fields, kw_only=True)
     record.__doc__ = group.title
     return record
 
 
-def _spec(what: str, hint: Any) -> PrimitiveConstructorSpec[Any]:
+def _spec(what: str, hint: object) -> PrimitiveConstructorSpec[Value]:
     """Returns how tyro reads one flag: all its tokens, by `read`."""
     return PrimitiveConstructorSpec(
         nargs="*",
@@ -218,7 +224,7 @@ def _spec(what: str, hint: Any) -> PrimitiveConstructorSpec[Any]:
     )
 
 
-def _convert(hint: Any, tokens: Sequence[str]) -> Any:
+def _convert(hint: object, tokens: Sequence[str]) -> Value:
     if _is_union(hint):
         if list(tokens) == ["None"]:
             return None
@@ -242,6 +248,7 @@ def _convert(hint: Any, tokens: Sequence[str]) -> Any:
             if token in ("True", "False")
             else _fail()
         )
+    assert isinstance(hint, type)
     return hint(token)
 
 
@@ -249,7 +256,7 @@ def _fail() -> bool:
     raise ValueError
 
 
-def _fitting(hint: Any, tokens: Sequence[str]) -> Any:
+def _fitting(hint: object, tokens: Sequence[str]) -> object:
     """Returns the type of a union that so many tokens spell: a number, or several."""
     choices = [choice for choice in typing.get_args(hint) if choice is not type(None)]
     several = [choice for choice in choices if typing.get_origin(choice) is tuple]
@@ -257,7 +264,7 @@ def _fitting(hint: Any, tokens: Sequence[str]) -> Any:
     return several[0] if several and (len(tokens) != 1 or not single) else single[0]
 
 
-def _expected(hint: Any) -> str:
+def _expected(hint: object) -> str:
     """Returns in words what values a type has."""
     if _is_union(hint):
         return " or ".join(
@@ -277,7 +284,7 @@ def _expected(hint: Any) -> str:
     return "True or False" if hint is bool else _WORDS[hint][0]
 
 
-def _element(hint: Any) -> Any:
+def _element(hint: object) -> object:
     """Returns the type of a list's values, None where it is no list."""
     choices = typing.get_args(hint) if _is_union(hint) else (hint,)
     for choice in choices:
@@ -286,16 +293,16 @@ def _element(hint: Any) -> Any:
     return None
 
 
-def _is_appended(hint: Any) -> bool:
+def _is_appended(hint: object) -> bool:
     """Says whether a flag may be repeated, each with several words."""
     return hint == tuple[tuple[str, ...], ...]
 
 
-def _is_union(hint: Any) -> bool:
+def _is_union(hint: object) -> bool:
     return typing.get_origin(hint) in _UNIONS
 
 
-def _metavar(hint: Any) -> str:
+def _metavar(hint: object) -> str:
     if _is_union(hint):
         return "|".join(
             _metavar(choice)
@@ -314,7 +321,7 @@ def _metavar(hint: Any) -> str:
     return "BOOL" if hint is bool else _WORDS[hint][2]
 
 
-def spelled(value: Any) -> str:
+def spelled(value: object) -> str:
     """Returns a value as it would be typed."""
     if isinstance(value, tuple):
         return " ".join(

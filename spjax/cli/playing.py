@@ -1,7 +1,5 @@
 """What `spjax evaluate` plays and prints."""
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
@@ -11,6 +9,7 @@ from rich.table import Table
 from spjax.analysis import statistics
 from spjax.analysis.text import setting_text
 from spjax.cache import keep_compiled_programs
+from spjax.cli.evaluation import EvaluateFlags
 from spjax.cli.report import say
 from spjax.cli.tables import Rows, write_table
 from spjax.cli.terminal import console, print_table
@@ -24,21 +23,22 @@ from spjax.training.run_folder import read_config
 from spjax.training.train import restore
 
 
-def show(how: dict[str, Any], rows: Rows, used: bool) -> None:
+def show(how: EvaluateFlags, each: int, rows: Rows, used: bool) -> None:
     """Plays new episodes with the newest policies of a run, and prints what they reach.
 
     Args:
-        how: the values of `EvaluateFlags`, with the number of episodes.
+        how: the flags.
+        each: episodes of each policy in each context.
         rows: contexts out of a file; empty where there is none.
         used: whether the run's own files may be others than those that it was trained with.
     """
-    folder, each = how["folder"], how["episodes"]
+    folder = how.folder
     space = read_config(folder, used).task.context_space
     for number, row in enumerate(rows, 1):
-        space.check(row, f"{how['contexts']}, context {number}")
-    if how["context"]:
-        space.check(how["context"], "--context")
-    chosen, where = _chosen(how, rows, space)
+        space.check(row, f"{how.contexts}, context {number}")
+    if how.context:
+        space.check(how.context, "--context")
+    chosen, where = _chosen(how, each, rows, space)
     keep_compiled_programs()
     config, program, state = restore(folder, used)
     contexts, outcome = play(
@@ -46,12 +46,12 @@ def show(how: dict[str, Any], rows: Rows, used: bool) -> None:
         state,
         chosen,
         each,
-        seed=how["seed"],
-        deterministic=how["deterministic"],
+        seed=how.seed,
+        deterministic=how.deterministic,
     )
 
     terminal = console()
-    drawn = "the deterministic policy" if how["deterministic"] else "the policy"
+    drawn = "the deterministic policy" if how.deterministic else "the policy"
     say(
         terminal,
         f"{folder} at iteration {program.iteration(state)}: {each} episodes {where}, by {drawn}:",
@@ -61,38 +61,37 @@ def show(how: dict[str, Any], rows: Rows, used: bool) -> None:
         "discounted return ± one standard error, its quantiles, and how many succeeded",
     )
     print_table(terminal, _table(config, outcome))
-    if how["out"] is not None or how["map"] is not None:
+    if how.out is not None or how.map is not None:
         _keep(terminal, how, played(config, contexts, outcome))
 
 
 def _chosen(
-    how: dict[str, Any], rows: Rows, space: ContextSpace
+    how: EvaluateFlags, each: int, rows: Rows, space: ContextSpace
 ) -> tuple[Float[np.ndarray, "episode dim"] | None, str]:
     """Returns the contexts of all episodes, None for draws of the target; and what they are, in words."""
-    each = how["episodes"]
-    if how["context"]:
-        tiled = np.tile(np.asarray(how["context"], np.float32), (each, 1))
-        return tiled, f"on {space.describe(how['context'])}"
+    if how.context:
+        tiled = np.tile(np.asarray(how.context, np.float32), (each, 1))
+        return tiled, f"on {space.describe(how.context)}"
     if rows:
         table = np.asarray(rows, np.float32)
-        where = f"in each of the {count(len(rows), 'context')} of {how['contexts']}"
+        where = f"in each of the {count(len(rows), 'context')} of {how.contexts}"
         return np.repeat(table, each, axis=0), where
-    if how["grid"]:
-        table = grid(space, how["grid"])
+    if how.grid:
+        table = grid(space, how.grid)
         where = f"in each of the {len(table)} contexts of a grid"
         return np.repeat(table, each, axis=0), where
     return None, "on the target"
 
 
-def _keep(terminal: Console, how: dict[str, Any], episodes: pa.Table) -> None:
+def _keep(terminal: Console, how: EvaluateFlags, episodes: pa.Table) -> None:
     """Writes the episodes and the map, as asked for, and names the files."""
-    if how["out"] is not None:
-        write_table(how["out"], episodes)
-        say(terminal, f"episodes: {how['out']}")
-    if how["map"] is not None:
+    if how.out is not None:
+        write_table(how.out, episodes)
+        say(terminal, f"episodes: {how.out}")
+    if how.map is not None:
         from spjax.analysis.competence import draw_maps  # Matplotlib takes its time
 
-        for picture in draw_maps(load_run(how["folder"]), episodes, how["map"]):
+        for picture in draw_maps(load_run(how.folder), episodes, how.map):
             say(terminal, f"picture: {picture}")
 
 

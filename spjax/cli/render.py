@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from spjax.cli.errors import UsageError
-from spjax.cli.flags import Group, parse, suggest
+from spjax.cli.flags import parse_command, suggest
 from spjax.cli.own import load_own, words
 from spjax.runs.read import read_record
-from spjax.settings import Part, Value, setting
+from spjax.settings import Part, setting
 
 FORMATS = ("mp4", "gif", "html")
 MAX_EPISODES = 100
@@ -54,31 +54,31 @@ class RenderFlags(Part):
 def render(args: Sequence[str]) -> None:
     """Films episodes of the newest policy of one seed of a run."""
     about = "Film new episodes of a run's newest policy: a video, a GIF and an interactive web page."
-    how = parse("render", about, [Group("", RenderFlags)], args)[""]
+    how = parse_command("render", about, RenderFlags, args)
     _check(how)
-    read_record(how["folder"])
+    read_record(how.folder)
     from spjax.cli.filming import (
         film,
     )  # and JAX, which a folder that is none need not wait for
 
-    film(how, load_own(words(how["use"])))
+    film(how, load_own(words(how.use)))
 
 
-def _check(how: dict[str, Value]) -> None:
-    for wanted in how["format"]:
+def _check(how: RenderFlags) -> None:
+    for wanted in how.format:
         if wanted not in FORMATS:
             raise UsageError(
                 f"unknown format {wanted!r}; {suggest(wanted, FORMATS, 'known: ' + ', '.join(FORMATS))}"
             )
-    if not 1 <= how["episodes"] <= MAX_EPISODES:
+    if not 1 <= how.episodes <= MAX_EPISODES:
         raise UsageError(
-            f"--episodes must lie in [1, {MAX_EPISODES}], got {how['episodes']}"
+            f"--episodes must lie in [1, {MAX_EPISODES}], got {how.episodes}"
         )
-    if not 0 <= how["draw"] < 2**32:
-        raise UsageError(f"--draw must lie in [0, 2^32), got {how['draw']}")
-    if how["speed"] is not None and not 0.01 <= how["speed"] <= 100:
-        raise UsageError(f"--speed must lie in [0.01, 100], got {how['speed']:g}")
-    _check_size(how["size"])
+    if not 0 <= how.draw < 2**32:
+        raise UsageError(f"--draw must lie in [0, 2^32), got {how.draw}")
+    if how.speed is not None and not 0.01 <= how.speed <= 100:
+        raise UsageError(f"--speed must lie in [0.01, 100], got {how.speed:g}")
+    _check_size(how.size)
 
 
 def _check_size(size: tuple[int, ...]) -> None:

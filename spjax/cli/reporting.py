@@ -3,10 +3,10 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from spjax.cli.errors import UsageError
-from spjax.cli.flags import Group, parse
+from spjax.cli.flags import parse_command
 from spjax.cli.own import load_own, words
 from spjax.cli.terminal import console
 from spjax.runs.read import read_record
@@ -44,30 +44,30 @@ def report(args: Sequence[str]) -> None:
         "Write one HTML file about a run, or about several beside each other: results, curves, contexts, "
         "a rollout. It needs nothing else, so it can be sent and archived."
     )
-    how = parse("report", about, [Group("", ReportFlags)], args)[""]
-    folders = how["folders"]
+    how = parse_command("report", about, ReportFlags, args)
+    folders = how.folders
     _check(how)
     for folder in folders:
         read_record(folder)
     from spjax.reports.write import destination  # which needs all that analysis does
     from spjax.reports.write import report as write
 
-    destination(folders, how["out"])
-    used = load_own(words(how["use"]))
+    destination(folders, how.out)
+    used = load_own(words(how.use))
     file = write(
         folders,
-        how["out"],
-        film=how["film"],
-        grid=how["grid"],
-        episodes=how["episodes"],
+        how.out,
+        film=how.film,
+        grid=how.grid,
+        episodes=how.episodes,
         accept_changes=used,
     )
     size = file.stat().st_size / 1e6
     console().print(f"report: {file} ({size:.1f} MB)", soft_wrap=True)
 
 
-def _check(how: dict[str, Any]) -> None:
-    if how["grid"] is not None and not 2 <= how["grid"] <= 50:
-        raise UsageError(f"--grid must lie in [2, 50], got {how['grid']}")
-    if how["episodes"] < 1:
-        raise UsageError(f"--episodes must be at least 1, got {how['episodes']}")
+def _check(how: ReportFlags) -> None:
+    if how.grid is not None and not 2 <= how.grid <= 50:
+        raise UsageError(f"--grid must lie in [2, 50], got {how.grid}")
+    if how.episodes < 1:
+        raise UsageError(f"--episodes must be at least 1, got {how.episodes}")

@@ -8,7 +8,7 @@ from typing import ClassVar
 from rich.table import Table
 
 from spjax import catalogue
-from spjax.cli.flags import Group, parse
+from spjax.cli.flags import parse_command
 from spjax.cli.own import load_own, words
 from spjax.cli.terminal import console
 from spjax.presets.table import names_of, preset_names, variant_names
@@ -59,31 +59,31 @@ class ListFlags(Part):
 
 def plot(args: Sequence[str]) -> None:
     """Draws the pictures of runs."""
-    values = parse(
+    values = parse_command(
         "plot",
         "Draw the pictures of a run into its folder, or those of several runs into common ones.",
-        [Group("", PlotFlags)],
+        PlotFlags,
         args,
-    )[""]
+    )
     from spjax.cli.report import (  # which needs all that analysis does
         draw,
         name_pictures,
     )
 
-    load_own(words(values["use"]))
-    folders, how = values["folders"], (values["only"], values["format"])
+    load_own(words(values.use))
+    folders, how = values.folders, (values.only, values.format)
     if len(folders) == 1:
-        if values["out"] is not None:
+        if values.out is not None:
             raise ValueError(
                 "--out is for several runs; the pictures of one are in its folder"
             )
-        draw(console(), folders[0], *how, values["each"])
+        draw(console(), folders[0], *how, values.each)
         return
-    if values["each"] is not None:
+    if values.each is not None:
         raise ValueError("--each is for one run")
     from spjax.analysis.pictures import plot_runs
 
-    out = values["out"] or Path("comparison")
+    out = values.out or Path("comparison")
     name_pictures(console(), plot_runs(folders, out, *how))
 
 
@@ -95,18 +95,18 @@ def show(args: Sequence[str]) -> None:
         if args and not args[0].startswith("-")
         else args
     )
-    values = parse("list", about, [Group("", ListFlags)], named)[""]
-    load_own(words(values["use"]))
+    values = parse_command("list", about, ListFlags, named)
+    load_own(words(values.use))
     terminal = console()
-    if values["task"]:
-        terminal.print(_contexts(values["task"]))
-        experiments = names_of(values["task"])
+    if values.task:
+        terminal.print(_contexts(values.task))
+        experiments = names_of(values.task)
     else:
         terminal.print(_parts())
         experiments = preset_names()
     for line in ("experiments", *map(_command, experiments)):
         terminal.print(line, soft_wrap=True)
-    if not values["task"]:
+    if not values.task:
         terminal.print(_runs())
 
 

@@ -2,9 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +13,7 @@ from spjax.cli.errors import Failure, UsageError
 from spjax.runs import files
 
 Rows = list[tuple[float, ...]]
+Numbers = Sequence[Sequence[float]]  # rows of any length
 
 
 def read_contexts(path: Path, names: Sequence[str]) -> Rows:
@@ -88,7 +88,7 @@ WRITERS: Mapping[str, Callable[[Path, pa.Table], None]] = {
 }
 
 
-def _read_csv(path: Path, names: Sequence[str]) -> list[Any]:
+def _read_csv(path: Path, names: Sequence[str]) -> Numbers:
     lines = path.read_text(encoding="utf-8").splitlines()
     rows = [
         [word.strip() for word in line.split(",")] for line in lines if line.strip()
@@ -103,14 +103,14 @@ def _read_csv(path: Path, names: Sequence[str]) -> list[Any]:
     return [[float(row[place]) for place in places] for row in body]
 
 
-def _read_npy(path: Path, names: Sequence[str]) -> list[Any]:
+def _read_npy(path: Path, names: Sequence[str]) -> Numbers:
     array = np.load(path, allow_pickle=False)
     if array.ndim != 2:
         raise ValueError(f"an array [row, context] is needed, got {list(array.shape)}")
     return [tuple(row) for row in array.astype(float).tolist()]
 
 
-def _read_json(path: Path, names: Sequence[str]) -> list[Any]:
+def _read_json(path: Path, names: Sequence[str]) -> Numbers:
     content = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(content, list):
         raise ValueError(f"a list of rows is needed, got {type(content).__name__}")
@@ -125,7 +125,7 @@ def _read_json(path: Path, names: Sequence[str]) -> list[Any]:
     return rows
 
 
-_READERS: Mapping[str, Callable[[Path, Sequence[str]], list[Any]]] = {
+_READERS: Mapping[str, Callable[[Path, Sequence[str]], Numbers]] = {
     ".csv": _read_csv,
     ".npy": _read_npy,
     ".json": _read_json,
@@ -149,6 +149,6 @@ def _are_numbers(words: Sequence[str]) -> bool:
     return True
 
 
-def _listed(suffixes: Sequence[str] | Mapping[str, Any]) -> str:
+def _listed(suffixes: Iterable[str]) -> str:
     *most, last = suffixes
     return f"{', '.join(most)} or {last}" if most else last

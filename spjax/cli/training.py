@@ -118,7 +118,7 @@ def _train(folder: Path, plots: bool, run: Callable[[], Path]) -> None:
 
 def _configure(
     command: str, shown: str, flags: type[TrainFlags], name: str, args: Sequence[str]
-) -> tuple[RunConfig, dict[str, Any]]:
+) -> tuple[RunConfig, dict[str, Value]]:
     """Returns what to run and the flags that say how to show it; unknown names are refused before anything is parsed."""
     base = preset(
         name,
@@ -228,7 +228,7 @@ def _groups(prefix: str, part: Part | type[Part]) -> list[Group]:
 
 
 def _built(
-    prefix: str, part: Part | type[Part], values: Mapping[str, Mapping[str, Any]]
+    prefix: str, part: Part | type[Part], values: Mapping[str, Mapping[str, Value]]
 ) -> Any:
     """Returns the part with the values of its flags."""
     given = values[prefix]
@@ -292,7 +292,7 @@ def _halving(share: float | None, every: int | None) -> Halving | None:
     return Halving(share) if every is None else Halving(share, every)
 
 
-def _value(name: str, hint: Any, text: str) -> Any:
+def _value(name: str, hint: object, text: str) -> Value:
     return text if hint is None else read(f"--over {name}", hint, text.split(":"))
 
 

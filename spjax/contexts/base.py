@@ -5,12 +5,12 @@ the package asks which family it has.
 """
 
 import abc
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from spjax.contexts.chart import Chart
 from spjax.contexts.space import ContextSpace
@@ -44,7 +44,7 @@ class ContextDistribution(Part, abc.ABC):
 
     @property
     @abc.abstractmethod
-    def chart(self) -> Chart[Any, Any]:
+    def chart(self) -> Chart[PyTree, PyTree]:
         """The family's coordinates around a distribution."""
 
     @abc.abstractmethod

@@ -9,7 +9,7 @@ trust region is close to the unit ball where KL is close to |z|^2 / 2.
 import abc
 import dataclasses
 import functools
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +24,10 @@ from spjax.solvers.implicit import (
     Objective,
     attach_derivatives,
 )
+from spjax.solvers.linalg import solve_positive
 
 KlDirection = Literal["old-new", "new-old"]  # KL(old || new) or KL(new || old)
+ACTIVE = 1e-2  # a constraint closer to zero may be broken by rounding
 Family = TypeVar("Family")
 Data = TypeVar("Data")
 
@@ -141,6 +143,24 @@ class Chart(abc.ABC, Generic[Family, Data]):
         """Returns the z from which a solution y is rounded that has to be drawn back; all of it at 1, the old one at 0."""
         return fraction * radius * y
 
+    def inward(
+        self, problem: LocalProblem, direction: KlDirection, y: Float[Array, " n"]
+    ) -> Float[Array, " n"]:
+        """Returns a turn of the way from a solution y back to the old distribution that keeps it inside the constraints.
+
+        The performance need not rise along the straight way: it may fall first, and then what rounding took from a bound
+        that just held is not found again before the old distribution. On y - t (y - inward) every active constraint falls
+        by at least t / 2 to first order; zero where it does so anyway.
+        """
+        model = local_functions(self, direction)[2].model(y, problem)
+        active = model.constraints > -ACTIVE
+        slopes = jnp.where(active[:, None], model.jacobian, 0.0)
+        demanded = jnp.zeros_like(model.constraints).at[:2].set(0.5)
+        missing = jnp.where(active, jnp.minimum(0.0, slopes @ y - demanded), 0.0)
+        products = slopes @ slopes.T + jnp.diag(jnp.where(active, 0.0, 1.0))
+        turn = slopes.T @ solve_positive(products, missing)  # the shortest one
+        return jnp.where(jnp.isfinite(turn).all(), turn, 0.0)
+
     def gradients(
         self,
         data: Data,
@@ -242,7 +262,7 @@ def performance_gain(
 
 @functools.cache
 def local_functions(
-    chart: Chart[Any, Any], direction: KlDirection
+    chart: Chart[PyTree, PyTree], direction: KlDirection
 ) -> tuple[Objective, Constraints, Derivatives]:
     """Returns objective, constraints (KL, performance, limits) and derivatives of a `LocalProblem` in y."""
 
@@ -316,7 +336,7 @@ def local_functions(
 
 
 def scaled(
-    chart: Chart[Any, Any], problem: LocalProblem, direction: KlDirection
+    chart: Chart[PyTree, PyTree], problem: LocalProblem, direction: KlDirection
 ) -> LocalProblem:
     """Returns the problem with objective and performance constraint divided by their slopes at the old distribution."""
     derivatives = local_functions(chart, direction)[2]

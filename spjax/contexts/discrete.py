@@ -5,7 +5,7 @@ For tasks that cannot be varied continuously (levels, mazes, objects), and for a
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 from spjax.catalogue import part
 from spjax.contexts.base import ContextDistribution, Summary
 from spjax.contexts.space import ContextSpace
-from spjax.settings import Declared, Setting
+from spjax.settings import Declared, Setting, Value
 from spjax.solvers.series import expm1_minus
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Discrete(ContextDistribution):
         """Returns the settings: the table, its weights, or a file with both."""
         return _DECLARED
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Value]:
         """Returns the table and its weights, the largest of which is 1."""
         weights = _on_host(self.logits)
         return {
@@ -94,7 +94,7 @@ class Discrete(ContextDistribution):
         }
 
     @classmethod
-    def made(cls, **values: Any) -> "Discrete":
+    def made(cls, **values: Value) -> "Discrete":
         """Returns the distribution with these settings.
 
         Raises:
@@ -111,7 +111,7 @@ class Discrete(ContextDistribution):
             cls.uniform(table) if weights is None else cls.from_weights(table, weights)
         )
 
-    def changed(self, **values: Any) -> "Discrete":
+    def changed(self, **values: Value) -> "Discrete":
         """Returns the distribution with other values of these settings; a file replaces the table and its weights."""
         if values.get("file") is not None:
             return self.made(**values)

@@ -150,6 +150,12 @@ class DiscreteChart(Chart[Discrete, DiscreteData]):
         v = radius * y
         return jnp.where(fraction < 1, jnp.log(1 - fraction + fraction * jnp.exp(v)), v)
 
+    def inward(
+        self, problem: LocalProblem, direction: KlDirection, y: Float[Array, " N"]
+    ) -> Float[Array, " N"]:
+        """Returns zero: along the mixture every constraint that holds at both ends holds between them."""
+        return jnp.zeros_like(y)
+
     def minimise(
         self,
         problem: LocalProblem,

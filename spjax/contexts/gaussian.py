@@ -4,7 +4,7 @@ Full covariance, kept as its Cholesky factor. All functions are pure, differenti
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from spjax.catalogue import part
 from spjax.contexts.base import ContextDistribution, Summary
 from spjax.contexts.sampling import sample_inside
 from spjax.contexts.space import ContextSpace
-from spjax.settings import Declared, Setting
+from spjax.settings import Declared, Setting, Value
 from spjax.solvers.linalg import solve_lower
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Gaussian(ContextDistribution):
         """Returns the settings: mean, and std or covariance."""
         return _DECLARED
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Value]:
         """Returns the settings; the covariance where dimensions are correlated, else None, and the std."""
         chol = np.asarray(self.chol)
         independent = not np.tril(chol, -1).any()
@@ -140,7 +140,7 @@ class Gaussian(ContextDistribution):
         }
 
     @classmethod
-    def made(cls, **values: Any) -> "Gaussian":
+    def made(cls, **values: Value) -> "Gaussian":
         """Returns the Gaussian with these settings."""
         outside = values.get("outside", "clip")
         mean: tuple[float, ...] = values.get("mean", ())
@@ -162,7 +162,7 @@ class Gaussian(ContextDistribution):
             outside,
         )
 
-    def changed(self, **values: Any) -> "Gaussian":
+    def changed(self, **values: Value) -> "Gaussian":
         """Returns the Gaussian with other values of these settings; one of std and covariance replaces the other."""
         old = self.settings()
         if values.get("std") is not None:

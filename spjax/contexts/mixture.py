@@ -9,7 +9,7 @@ The target has as many components as the initial distribution, each the end of t
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from spjax.contexts.base import ContextDistribution, Summary
 from spjax.contexts.gaussian import Gaussian, Outside
 from spjax.contexts.space import ContextSpace
 from spjax.contexts.weights import kl_of_weights
-from spjax.settings import Declared, Setting
+from spjax.settings import Declared, Setting, Value
 
 if TYPE_CHECKING:
     from spjax.contexts.mixture_chart import MixtureChart
@@ -103,7 +103,7 @@ class Mixture(ContextDistribution):
         """Returns the settings: means, stds or covariances, and weights."""
         return _DECLARED
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Value]:
         """Returns the settings, covariances where dimensions are correlated."""
         parts = [self.component(i).settings() for i in range(len(self.weights))]
         independent = all(one["std"] is not None for one in parts)
@@ -112,13 +112,13 @@ class Mixture(ContextDistribution):
         return {
             "means": tuple(one["mean"] for one in parts),
             "stds": tuple(one["std"] for one in parts) if independent else None,
-            "covariances": None if independent else _decimals(rows),
+            "covariances": None if independent else tuple(map(_decimals, rows)),
             "weights": _decimals(np.asarray(self.weights)),
             "outside": self.components.outside,
         }
 
     @classmethod
-    def made(cls, **values: Any) -> "Mixture":
+    def made(cls, **values: Value) -> "Mixture":
         """Returns the mixture with these settings.
 
         Raises:
@@ -141,14 +141,15 @@ class Mixture(ContextDistribution):
         equal = [1 / len(means)] * len(means)
         return cls.of(components, equal if weights is None else list(weights))
 
-    def changed(self, **values: Any) -> "Mixture":
+    def changed(self, **values: Value) -> "Mixture":
         """Returns the mixture with other values of these settings; one of stds and covariances replaces the other."""
         old = self.settings()
         if values.get("stds") is not None:
             old["covariances"] = None
         if values.get("covariances") is not None:
             old["stds"] = None
-        if len(values.get("means", old["means"])) != len(old["means"]):
+        means = values["means"] if "means" in values else old["means"]
+        if len(means) != len(old["means"]):
             old["weights"] = None
         return self.made(**{**old, **values})
 
@@ -248,8 +249,6 @@ def _component(
     return jax.tree.map(lambda leaf: leaf.astype(jnp.float32), made)
 
 
-def _decimals(values: np.ndarray) -> Any:
-    """Returns the shortest decimals of an array, rows as tuples."""
-    if values.ndim > 1:
-        return tuple(map(_decimals, values))
+def _decimals(values: np.ndarray) -> tuple[float, ...]:
+    """Returns the shortest decimals of an array."""
     return tuple(float(str(value)) for value in values)

@@ -7,7 +7,7 @@ KL(old || at(x)) at the old x, the Fisher information, the coordinates are z = L
 
 import abc
 import dataclasses
-from typing import Any, Self
+from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from jaxtyping import AbstractArray, Array, Bool, Float
 from spjax.contexts.base import ContextDistribution
 from spjax.contexts.chart import Chart, KlDirection
 from spjax.contexts.space import ContextSpace
-from spjax.settings import Declared
+from spjax.settings import Declared, Value
 from spjax.solvers.linalg import cholesky, solve_lower
 
 
@@ -46,7 +46,7 @@ class Vectors(ContextDistribution):
             for name, one in super().declared().items()
         }
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Value]:
         """Returns the values of the settings, vectors as tuples of the shortest decimals."""
         return {
             name: tuple(float(str(number)) for number in np.asarray(value))
@@ -165,5 +165,5 @@ class ParametricChart(Chart[Parametric, ParametricData]):
         )
 
 
-def _is_array(hint: Any) -> bool:
+def _is_array(hint: object) -> bool:
     return isinstance(hint, type) and issubclass(hint, AbstractArray)

@@ -5,7 +5,7 @@ divergences add up.
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from spjax.contexts.base import ContextDistribution, Summary
 from spjax.contexts.discrete import Discrete
 from spjax.contexts.gaussian import Gaussian
 from spjax.contexts.space import ContextSpace
-from spjax.settings import Declared, Setting
+from spjax.settings import Declared, Setting, Value
 
 if TYPE_CHECKING:
     from spjax.contexts.product_chart import ProductChart
@@ -67,20 +67,20 @@ class DiscreteGaussian(ContextDistribution):
         """Returns the settings: table and weights, mean and std or covariance."""
         return _DECLARED
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Value]:
         """Returns the settings of both parts."""
         rows = self.discrete.settings()
         return {name: rows[name] for name in _OF_ROWS} | self.gaussian.settings()
 
     @classmethod
-    def made(cls, **values: Any) -> "DiscreteGaussian":
+    def made(cls, **values: Value) -> "DiscreteGaussian":
         """Returns the distribution with these settings; raises ValueError as `Discrete` and `Gaussian` do."""
         rows = {name: values[name] for name in _OF_ROWS if values.get(name)}
         others = {n: value for n, value in values.items() if n not in _OF_ROWS}
         made = cls(Discrete.made(**rows), Gaussian.made(**others))
         return jax.tree.map(lambda leaf: leaf.astype(jnp.float32), made)
 
-    def changed(self, **values: Any) -> "DiscreteGaussian":
+    def changed(self, **values: Value) -> "DiscreteGaussian":
         """Returns the distribution with other values of these settings."""
         rows = {name: values[name] for name in _OF_ROWS if name in values}
         others = {n: value for n, value in values.items() if n not in _OF_ROWS}

@@ -1,10 +1,9 @@
 """A teacher beside a Gymnasium environment: it is asked for a context at every reset and told of every finished episode."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from spjax.outside.teacher import NumpyTeacher
 
@@ -15,16 +14,19 @@ except ModuleNotFoundError:
         "spjax.outside.gymnasium needs Gymnasium: pip install 'spjax[gymnasium]'"
     ) from None
 
-Info = dict[str, Any]
+Observation = TypeVar("Observation")
+Action = TypeVar("Action")
+
+Info = dict[str, Any]  # as Gymnasium has it
 Apply = Callable[[gymnasium.Env, np.ndarray], None]
 
 
-def success_of(info: Mapping[str, Any]) -> bool:
+def success_of(info: Mapping[str, object]) -> bool:
     """Returns ``info["success"]`` or ``info["is_success"]``, False where there is neither."""
     return bool(info.get("success", info.get("is_success", False)))
 
 
-class TaughtEnv(gymnasium.Wrapper):
+class TaughtEnv(gymnasium.Wrapper[Observation, Action, Observation, Action]):
     """An environment whose contexts a teacher chooses. Several may share one teacher, all in its process.
 
     The context is pulled in `reset`, since resets that a vector environment or a library makes by itself pass no options. An
@@ -35,11 +37,11 @@ class TaughtEnv(gymnasium.Wrapper):
 
     def __init__(
         self,
-        env: gymnasium.Env,
+        env: gymnasium.Env[Observation, Action],
         teacher: NumpyTeacher,
         discount: float = 1.0,
         apply: Apply | None = None,
-        success: Callable[[Mapping[str, Any]], bool] = success_of,
+        success: Callable[[Info], bool] = success_of,
     ) -> None:
         """Puts the teacher beside the environment.
 
@@ -63,8 +65,8 @@ class TaughtEnv(gymnasium.Wrapper):
         self._context: np.ndarray | None = None  # None where there is nothing to record
 
     def reset(
-        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[Any, Info]:
+        self, *, seed: int | None = None, options: Mapping[str, object] | None = None
+    ) -> tuple[Observation, Info]:
         """Starts an episode in the teacher's next context, or in ``options["context"]``, and says in ``info`` which it is."""
         given = dict(options or {})
         own = given.get("context") is not None
@@ -83,7 +85,7 @@ class TaughtEnv(gymnasium.Wrapper):
         self._return, self._weight = 0.0, 1.0
         return observation, {**info, "context": context}
 
-    def step(self, action: ArrayLike) -> tuple[Any, float, bool, bool, Info]:
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, Info]:
         """Steps the environment; at the end of an episode the teacher takes note, and ``info`` has ``is_success``."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if self._context is not None:

@@ -1,6 +1,6 @@
 """Every published experiment as typed configuration: `preset` returns what `spjax.train` takes."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spjax.presets.table import preset_names
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["preset", "preset_names"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imports what needs JAX when it is asked for."""
     if name != "preset":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

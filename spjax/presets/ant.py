@@ -26,8 +26,6 @@ episode an iteration, 19 published iterations of experience, so half as many ite
 iterations in which no episode ends: the slots run in step.
 """
 
-from typing import Any
-
 from spjax.presets.table import BOUNDED, VARIANTS, Names, Settings, Table
 
 NUM_ITERATIONS = 400
@@ -103,7 +101,7 @@ def _teacher(names: Names) -> Settings:
         return dict(zip(settings, GOAL_GAN, strict=True))
     if names.teacher not in ("self-paced", "spgl"):
         return {}
-    moving: dict[str, Any] = {
+    moving: dict[str, object] = {
         "buffer_size": FAST_SLOTS if _fast(names) else BUFFER_SIZE,
         "warmup": K_OFFSET,
         "std_floor": STD_FLOOR,

@@ -20,8 +20,6 @@ published learners step one environment 5,000 times an iteration; here 20 slots 
 with as many gradient steps. GoalGAN is pre-trained on contexts clipped to the bounds, there they were not.
 """
 
-from typing import Any
-
 from spjax.presets.table import BOUNDED, Names, Settings, Table
 
 K_ALPHA = {
@@ -122,7 +120,7 @@ def _teacher(names: Names) -> Settings:
 
 
 def _self_paced(names: Names) -> Settings:
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     if names.article:
         found["kl_direction"] = "new-old"
     if names.schedule in BOUNDED:

@@ -7,17 +7,19 @@ beside this one is the table of a task. A task without a table trains on the def
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from types import MappingProxyType
 
 from spjax import catalogue
 from spjax.agents.base import Agent
 from spjax.envs.base import Task
 from spjax.presets.published import published
-from spjax.presets.table import SCHEDULED, STARTED, VARIANTS, Names, table_of
+from spjax.presets.table import SCHEDULED, STARTED, VARIANTS, Names, Settings, table_of
 from spjax.runs.schema import Preset
-from spjax.settings import Part, check_value, nearest, put
+from spjax.settings import check_value, nearest, put, put_all
 from spjax.teachers.base import Teacher
 from spjax.training.config import Printed, RunConfig
+
+NONE: Settings = MappingProxyType({})
 
 
 def preset(
@@ -58,19 +60,30 @@ def preset(
     schedule = _chosen("schedule", schedule, curriculum, table.schedules)
     start = _chosen("start", start, curriculum, table.starts)
     names = Names(task, agent, teacher, schedule, start, variant)
-    parts = _with_choices(made, learner, curriculum, schedule, start)
+    curriculum = _with_choices(curriculum, schedule, start)
     known = agent in table.agents and teacher in table.agents[agent]
     differences = table.settings(names) if known else {}
-    for part, settings in differences.items():
-        for name, value in settings.items():
-            if part != "run":
-                parts[part] = put(parts[part], name, value)
     config = RunConfig(
-        **parts,
-        **differences.get("run", {}),
-        preset=Preset(schedule, variant, start),
+        made, learner, curriculum, preset=Preset(schedule, variant, start)
     )
-    return _with_reference(config, names)
+    return _with_reference(_changed(config, **differences), names)
+
+
+def _changed(
+    config: RunConfig,
+    task: Settings = NONE,
+    agent: Settings = NONE,
+    teacher: Settings = NONE,
+    run: Settings = NONE,
+) -> RunConfig:
+    """Returns the run with what a table says is different."""
+    return dataclasses.replace(
+        config,
+        task=put_all(config.task, task),
+        agent=put_all(config.agent, agent),
+        teacher=put_all(config.teacher, teacher),
+        **run,
+    )
 
 
 def _chosen(
@@ -96,18 +109,15 @@ def _chosen(
     return name
 
 
-def _with_choices(
-    task: Task, agent: Agent, teacher: Teacher, schedule: str | None, start: str | None
-) -> dict[str, Any]:
-    chosen: Part = teacher
+def _with_choices(teacher: Teacher, schedule: str | None, start: str | None) -> Teacher:
     if (
         schedule is not None
-        and catalogue.name_of(chosen.settings()["schedule"]) != schedule
+        and catalogue.name_of(teacher.settings()["schedule"]) != schedule
     ):
-        chosen = put(chosen, "schedule", catalogue.make("schedule", schedule))
+        teacher = put(teacher, "schedule", catalogue.make("schedule", schedule))
     if start is not None:
-        chosen = put(chosen, "start", start)
-    return {"task": task, "agent": agent, "teacher": chosen}
+        teacher = put(teacher, "start", start)
+    return teacher
 
 
 def _fitting_agent(task: Task) -> str:

@@ -1,7 +1,6 @@
 """What the published experiments of the episodic methods share: SPRL, C-REPS with three curricula, CMA-ES. Needs no JAX."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from spjax.presets.table import Names, Settings
 
@@ -44,7 +43,7 @@ def run(
 
 
 def learner(
-    names: Names, max_kl: float, num_samples: int, buffer_size: int, features: Any
+    names: Names, max_kl: float, num_samples: int, buffer_size: int, features: object
 ) -> Settings:
     """Returns the settings of SPRL and C-REPS; CMA-ES has none.
 
@@ -71,7 +70,7 @@ def learner(
 
 def self_paced(
     names: Names, zeta: float, k_alpha: int, max_alpha: float
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns the settings of SPRL's curriculum; the printed one has no cap, and alpha one iteration earlier.
 
     Args:
@@ -80,7 +79,7 @@ def self_paced(
         k_alpha: as printed.
         max_alpha: the cap that is not printed.
     """
-    found: dict[str, Any] = {"alpha_from": "batch" if names.article else "buffer"}
+    found: dict[str, object] = {"alpha_from": "batch" if names.article else "buffer"}
     if names.schedule in (None, "proportion"):
         found["schedule.zeta"] = zeta
         found["schedule.offset"] = k_alpha + (not names.article)

@@ -25,8 +25,6 @@ DORAEMON and CURROT were not published on these tasks (CURROT was on one with tw
 presets have the learners of the others.
 """
 
-from typing import Any
-
 from spjax.presets.policy_search import of_sprl
 from spjax.presets.table import BOUNDED, Names, Settings, Table
 
@@ -129,7 +127,7 @@ def _shared(names: Names) -> Settings:
 
 
 def _self_paced(names: Names) -> Settings:
-    found: dict[str, Any] = dict(_shared(names))
+    found: dict[str, object] = dict(_shared(names))
     if names.article:
         found["kl_direction"] = "new-old"
     if names.schedule == "proportion":

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Any
 
 import numpy as np
 
@@ -35,18 +34,18 @@ def page(film: Film, stage: Stage | None) -> str:
     return page_of(space_content(film, stage), SPACE)
 
 
-def page_of(content: dict[str, Any], views: Sequence[str]) -> str:
+def page_of(content: dict[str, object], views: Sequence[str]) -> str:
     """Returns the HTML that shows what `plane_content` or `space_content` says, by the scripts `PLANE` or `SPACE`."""
     files = resources.files(__package__)
     return Template((files / "page.html").read_text()).substitute(
-        title=html.escape(content["title"]),
+        title=html.escape(str(content["title"])),
         data=json.dumps(content, separators=(",", ":")).replace("<", "\\u003c"),
         view="\n".join((files / view).read_text() for view in views),
         player=(files / "player.js").read_text(),
     )
 
 
-def plane_content(film: Film) -> dict[str, Any]:
+def plane_content(film: Film) -> dict[str, object]:
     """Returns what the page of a task in the plane is drawn from, metres and seconds."""
     episodes = [
         {
@@ -64,13 +63,13 @@ def plane_content(film: Film) -> dict[str, Any]:
     }
 
 
-def space_content(film: Film, stage: Stage) -> dict[str, Any]:
+def space_content(film: Film, stage: Stage) -> dict[str, object]:
     """Returns what the page of a task in space is drawn from, metres, seconds, degrees and quaternions (w, x, y, z)."""
     camera, model = stage.camera, stage.model
     forward = camera.axes()[2]
     place = np.asarray(camera.lookat) - camera.distance * forward
     kinds = [kind_of(int(kind)) for kind in model.geom_type]
-    geoms = [
+    geoms: list[dict[str, object]] = [
         {
             "name": model.geom(index).name,
             "kind": kind,
@@ -101,7 +100,7 @@ def space_content(film: Film, stage: Stage) -> dict[str, Any]:
     }
 
 
-def _head(film: Film) -> dict[str, Any]:
+def _head(film: Film) -> dict[str, object]:
     colors = {"true": GOOD, "false": BAD}
     return {
         "title": film.title,
@@ -112,7 +111,7 @@ def _head(film: Film) -> dict[str, Any]:
     }
 
 
-def _common(film: Film, episode: Episode) -> dict[str, Any]:
+def _common(film: Film, episode: Episode) -> dict[str, object]:
     return {
         "task": task_text(film.env, episode),
         "success": episode.success,
@@ -132,5 +131,5 @@ def _poses(part: Motion) -> list[list[list[float]]]:
     ]
 
 
-def _rounded(values: Any) -> Any:
+def _rounded(values: np.ndarray | Sequence[float]) -> object:
     return np.asarray(values, float).round(DIGITS).tolist()

@@ -8,7 +8,6 @@ import itertools
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import mujoco
 import numpy as np
@@ -54,7 +53,9 @@ def _camera(model: mujoco.MjModel, numbers: list[float]) -> mujoco.MjvCamera:
     return camera
 
 
-def _draw_trail(scene: mujoco.MjvScene, frames: dict[str, Any], index: int) -> None:
+def _draw_trail(
+    scene: mujoco.MjvScene, frames: dict[str, np.ndarray], index: int
+) -> None:
     """Draws the way of one geom since its episode began."""
     if not frames["trail"].size:
         return

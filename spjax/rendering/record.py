@@ -1,7 +1,6 @@
 """Episodes with everything that happened in them: the states of the environment, not only the outcome."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import numpy as np
@@ -35,7 +34,7 @@ class Episode:
 
 
 def episodes(
-    states: Any, paths: Float[np.ndarray, "time episode 2"], discount: float
+    states: EnvState, paths: Float[np.ndarray, "time episode 2"], discount: float
 ) -> tuple[Episode, ...]:
     """Returns the recorded episodes one by one, each up to its end; non-finite rewards count 0."""
     return tuple(
@@ -43,7 +42,9 @@ def episodes(
     )
 
 
-def _episode(states: Any, paths: np.ndarray, discount: float, index: int) -> Episode:
+def _episode(
+    states: EnvState, paths: np.ndarray, discount: float, index: int
+) -> Episode:
     ended = states.terminated[1:, index] | states.truncated[1:, index]
     size = 2 + int(ended.argmax()) if ended.any() else len(paths)
     own = jax.tree.map(lambda leaf: leaf[:size, index], states)

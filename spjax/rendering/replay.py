@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from spjax.envs.base import EnvState
 from spjax.rendering.film import Film
 from spjax.rendering.record import episodes
 from spjax.training.experiment import Experiment, RunState
@@ -44,7 +44,7 @@ def replay(
 
     def play(
         experiment: Experiment, state: RunState
-    ) -> tuple[Any, Float[Array, "time episode 2"], Any]:
+    ) -> tuple[EnvState, Float[Array, "time episode 2"], Array]:
         key = jax.random.fold_in(jax.random.fold_in(state.key, _STREAM), draw)
         key_contexts, key_play = jax.random.split(key)
         if context:

@@ -5,7 +5,6 @@ import importlib.util
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import numpy as np
@@ -107,7 +106,8 @@ def mp4(path: Path, size: tuple[int, int]) -> Iterator[Sink]:
             str(temporary),
         ]
         encoder = subprocess.Popen(command, stdin=subprocess.PIPE)
-        stream: Any = encoder.stdin
+        stream = encoder.stdin
+        assert stream is not None  # it is a pipe
         try:
             yield lambda frame: stream.write(frame.tobytes())
             stream.close()

@@ -1,7 +1,7 @@
 """Where the contexts of a report's curves are at each evaluation: the frames of its animation."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow.compute as pc
@@ -23,7 +23,7 @@ MOST_ATOMS = 400
 COVARIANCE = "teacher.context_covariance"
 
 
-def animation(series: Sequence[Series]) -> dict[str, Any]:
+def animation(series: Sequence[Series]) -> dict[str, object]:
     """Returns the context space, initial and target distribution of each series, and the frames of some of its seeds."""
     space = series[0].run.config.context_space
     seeds = max(1, min(MOST_SEEDS, MOST_LANES // len(series)))
@@ -52,7 +52,7 @@ def animation(series: Sequence[Series]) -> dict[str, Any]:
 
 def distribution(
     record: RunRecord, which: Literal["initial", "target"]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns what a report draws of the initial or the target distribution: its atoms, or mean and covariance.
 
     `normal` says whether these two are all there is to it.
@@ -77,7 +77,7 @@ def distribution(
     return content | {"atoms": atoms, "shares": numbers(shares[chosen] / shares.sum())}
 
 
-def _lane(run: Run, lane: int) -> dict[str, Any]:
+def _lane(run: Run, lane: int) -> dict[str, object]:
     """Returns the frames of one lane."""
     space = run.config.context_space
     evaluated = np.unique(run.evaluation["iteration"].to_numpy())
@@ -100,7 +100,7 @@ def _lane(run: Run, lane: int) -> dict[str, Any]:
 
 def _moments(
     run: Run, lane: int, shown: set[int]
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Iterator[tuple[int, dict[str, object]]]:
     """Yields what is known of a teacher's distribution at these iterations: mean, covariance, KL to the target, alpha."""
     names = [
         name

@@ -1,8 +1,8 @@
 """What settings are where nobody changes them: of the parts, and of the preset. This asks them, and so imports JAX."""
 
 from collections.abc import Mapping
-from typing import Any
 
+from spjax import catalogue
 from spjax.analysis.text import setting_text
 from spjax.runs.schema import PARTS, RunRecord
 
@@ -17,12 +17,10 @@ def defaults_of(record: RunRecord) -> Settings | None:
     They are not for a run with parts of the user's own that are not loaded, and without JAX. What the task fills in has none.
     """
     try:
-        from spjax import catalogue  # and JAX, with the parts
-
         found: dict[str, str] = {}
         for kind in PARTS:
             spelled = {kind: getattr(record, kind), **record.settings[kind]}
-            found |= _own(catalogue, spelled, kind)
+            found |= _own(spelled, kind)  # imports JAX, with the parts
     except (ImportError, ValueError):
         return None
     return found
@@ -43,7 +41,7 @@ def preset_of(record: RunRecord) -> Settings | None:
     return texts({name: spelled[name] for name in (*RUN, *PARTS)})
 
 
-def texts(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def texts(settings: Mapping[str, object], prefix: str = "") -> dict[str, str]:
     """Returns nested settings by dotted names, as text; a table of many rows as how many there are."""
     found: dict[str, str] = {}
     for name, value in settings.items():
@@ -54,7 +52,7 @@ def texts(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     return found
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, list | tuple):
         if len(value) > 12:
             return f"{len(value)} values"
@@ -62,22 +60,22 @@ def _text(value: Any) -> str:
     return setting_text(value)
 
 
-def _own(catalogue: Any, spelled: Mapping[str, Any], prefix: str) -> dict[str, str]:
+def _own(spelled: Mapping[str, object], prefix: str) -> dict[str, str]:
     """Returns the defaults of a part that is spelled as its kind, its name and its settings."""
     (kind, name), *settings = spelled.items()
     if kind == "distribution":
         return {}
-    declared = catalogue.find(kind, name).cls.declared()
+    declared = catalogue.find(kind, str(name)).cls.declared()
     found: dict[str, str] = {}
     for setting, value in settings:
         place = f"{prefix}.{setting}"
         if isinstance(value, Mapping):
-            found |= _own(catalogue, value, place)
+            found |= _own(value, place)
         elif setting in declared and _is_plain(declared[setting].default):
             found[place] = _text(declared[setting].default)
     return found
 
 
-def _is_plain(default: Any) -> bool:
+def _is_plain(default: object) -> bool:
     """Says whether a default is a number, a word or several of them, or None."""
     return default is None or isinstance(default, int | float | str | tuple)

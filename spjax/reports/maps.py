@@ -1,7 +1,6 @@
 """The competence map of a report: success and return over a grid of contexts, and the curriculum's way on it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,7 @@ from spjax.reports.series import Series
 
 def maps(
     series: Sequence[Series], episodes: dict[str, pa.Table]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Returns a map for each series whose run was played on a grid.
 
     Args:
@@ -30,7 +29,7 @@ def maps(
     ]
 
 
-def _map(one: Series, episodes: pa.Table) -> dict[str, Any]:
+def _map(one: Series, episodes: pa.Table) -> dict[str, object]:
     space = one.run.config.context_space
     own = episodes.filter(pc.field("lane").isin(list(one.group.lanes)))
     contexts = np.stack(
@@ -53,7 +52,9 @@ def _map(one: Series, episodes: pa.Table) -> dict[str, Any]:
     }
 
 
-def _panel(places: np.ndarray, own: pa.Table, name: str, title: str) -> dict[str, Any]:
+def _panel(
+    places: np.ndarray, own: pa.Table, name: str, title: str
+) -> dict[str, object]:
     """Returns means over seeds, episodes and the contexts that are not shown, [first][second]."""
     values = np.asarray(own[name].to_numpy(zero_copy_only=False), float)
     x, y, means = mean_plane(places, values)

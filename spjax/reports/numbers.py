@@ -2,28 +2,30 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import SupportsFloat
 
 import numpy as np
 
 DIGITS = 5  # significant ones
 
 
-def number(value: Any, digits: int = DIGITS) -> float | None:
+def number(value: SupportsFloat | None, digits: int = DIGITS) -> float | None:
     """Returns a number to so many significant digits; None where it is not finite."""
     if value is None or not math.isfinite(value):
         return None
     return float(f"{float(value):.{digits}g}")
 
 
-def numbers(values: Iterable[Any], digits: int = DIGITS) -> list[float | None]:
+def numbers(
+    values: Iterable[SupportsFloat | None], digits: int = DIGITS
+) -> list[float | None]:
     """Returns each of them so."""
     return [number(value, digits) for value in values]
 
 
 def inside(
     points: np.ndarray, lower: Sequence[float], upper: Sequence[float]
-) -> list[Any]:
+) -> list[object]:
     """Returns points [..., dim] to a thousandth of the range of their dimension, which no picture shows any better."""
     places = [
         3 - math.floor(math.log10(high - low)) if high > low else 3
@@ -32,7 +34,7 @@ def inside(
     columns = [
         np.asarray(points)[..., k].round(place) for k, place in enumerate(places)
     ]
-    rounded: list[Any] = np.stack(columns, axis=-1).tolist()
+    rounded: list[object] = np.stack(columns, axis=-1).tolist()
     return rounded
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -122,7 +122,7 @@ _AGENT = (
 QUANTITIES = (*_RETURNS, *_CURRICULUM, *_AGENT)
 
 
-def panels(series: Sequence[Series]) -> list[dict[str, Any]]:
+def panels(series: Sequence[Series]) -> list[dict[str, object]]:
     """Returns a panel for each quantity that at least one of the series recorded, other than zero throughout."""
     made = [_panel(quantity, series) for quantity in QUANTITIES]
     return [panel for panel in made if panel["curves"]]
@@ -138,10 +138,10 @@ def zero_throughout(series: Sequence[Series]) -> list[str]:
     ]
 
 
-def _panel(quantity: Quantity, series: Sequence[Series]) -> dict[str, Any]:
+def _panel(quantity: Quantity, series: Sequence[Series]) -> dict[str, object]:
     shown = [index for index, one in enumerate(series) if _known(quantity, one)]
     own = [series[index] for index in shown]
-    panel = {
+    panel: dict[str, object] = {
         "title": quantity.title or _performance(quantity, own or series),
         "about": quantity.about,
         "scale": quantity.scale,
@@ -188,7 +188,7 @@ def _curves(quantity: Quantity, one: Series) -> Curves:
     return read(quantity.column, one.group)
 
 
-def _curve(quantity: Quantity, one: Series, index: int) -> dict[str, Any]:
+def _curve(quantity: Quantity, one: Series, index: int) -> dict[str, object]:
     """Returns the central curve and its band, at up to `MOST_POINTS` iterations."""
     curves = _curves(quantity, one)
     chosen = spread_out(len(curves.iterations), MOST_POINTS)
@@ -213,7 +213,7 @@ def _curve(quantity: Quantity, one: Series, index: int) -> dict[str, Any]:
     }
 
 
-def _limit(quantity: Quantity, own: Sequence[Series]) -> list[dict[str, Any]]:
+def _limit(quantity: Quantity, own: Sequence[Series]) -> list[dict[str, object]]:
     """Returns the line of the setting that bounds the quantity, where all curves have the same."""
     if quantity.limit is None:
         return []
@@ -227,9 +227,9 @@ def _limit(quantity: Quantity, own: Sequence[Series]) -> list[dict[str, Any]]:
 
 def _published(
     quantity: Quantity, series: Sequence[Series], shown: Sequence[int]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Returns the lines of published final results, of runs that are not swept."""
-    lines = []
+    lines: list[dict[str, object]] = []
     for index in shown:
         reference = series[index].run.config.reference
         if (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,8 +19,10 @@ from spjax.runs.schema import PARTS, RunRecord
 
 NEVER = "never"
 
+Cell: TypeAlias = list[float | str | None]  # what to sort by, and a text
 
-def results(series: Sequence[Series]) -> dict[str, Any]:
+
+def results(series: Sequence[Series]) -> dict[str, object]:
     """Returns a table with a row for each series, or for each seed where there is one series alone.
 
     A cell is [what to sort by, text]. Iterations to the target are those from which the contexts stayed there.
@@ -90,7 +92,7 @@ def settings(
     return rows
 
 
-def _series_rows(series: Sequence[Series]) -> list[dict[str, list[Any]]]:
+def _series_rows(series: Sequence[Series]) -> list[dict[str, Cell]]:
     several = len({one.run.path for one in series}) > 1
     return [
         {
@@ -111,7 +113,7 @@ def _series_rows(series: Sequence[Series]) -> list[dict[str, list[Any]]]:
     ]
 
 
-def _performance(one: Series) -> dict[str, list[Any]]:
+def _performance(one: Series) -> dict[str, Cell]:
     success = one.run.evaluation_curves("success_rate", one.group).values[:, -1]
     return {
         f"final {_return_label(one)}": _estimate(one.final_returns, 2),
@@ -123,7 +125,7 @@ def _return_label(one: Series) -> str:
     return metric_label([one.run], "discounted_return").partition(" on ")[0]
 
 
-def _estimate(values: np.ndarray, decimals: int) -> list[Any]:
+def _estimate(values: np.ndarray, decimals: int) -> Cell:
     mean = number(statistics.mean(values))
     return [
         mean,
@@ -131,7 +133,7 @@ def _estimate(values: np.ndarray, decimals: int) -> list[Any]:
     ]
 
 
-def _arrival(one: Series, group: Group) -> dict[str, list[Any]]:
+def _arrival(one: Series, group: Group) -> dict[str, Cell]:
     if not one.run.has_metric(KL_TO_TARGET):
         return {}
     crossing = iterations_to_target(one.run, group)
@@ -147,15 +149,15 @@ def _arrival(one: Series, group: Group) -> dict[str, list[Any]]:
     return {"at the target from iteration": [place, text]}
 
 
-def _frozen(one: Series) -> dict[str, list[Any]]:
+def _frozen(one: Series) -> dict[str, Cell]:
     frozen = one.run.num_frozen(one.group)
     any_frozen = one.run.summary is not None and one.run.summary.frozen
     return {"frozen": [frozen, str(frozen)]} if any_frozen else {}
 
 
-def _seed_rows(one: Series) -> list[dict[str, list[Any]]]:
+def _seed_rows(one: Series) -> list[dict[str, Cell]]:
     """Returns a row for each seed: its final results."""
-    rows = []
+    rows: list[dict[str, Cell]] = []
     for lane, seed in zip(one.group.lanes, one.run.seeds(one.group), strict=True):
         own = one._replace(group=Group(one.group.settings, (lane,)))
         rows.append(

@@ -1,8 +1,8 @@
 """Which lanes share a curve in a report, what it is called, and its colours on light and on dark paper."""
 
 import re
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
@@ -41,10 +41,10 @@ class Series(NamedTuple):
         """Returns the value of a setting such as "teacher.max_kl", None where there is none."""
         if name in self.group.settings:
             return self.group.settings[name]
-        value: Any = self.run.config.settings
+        value: object = self.run.config.settings
         for step in name.split("."):
-            value = value.get(step) if hasattr(value, "get") else None
-        return None if hasattr(value, "get") else value
+            value = value.get(step) if isinstance(value, Mapping) else None
+        return value if isinstance(value, int | float | str | tuple) else None
 
 
 def all_series(runs: Sequence[Run]) -> list[Series]:

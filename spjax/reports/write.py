@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Any
 
 import spjax
 from spjax.analysis.pictures import check_one_task
@@ -85,7 +84,7 @@ def content_of(
     everything: Sequence[Series],
     series: Sequence[Series],
     others: str,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns all that needs no rollouts."""
     return {
         "title": title(runs),
@@ -115,12 +114,12 @@ def content_of(
     }
 
 
-def write_page(file: Path, content: dict[str, Any]) -> None:
+def write_page(file: Path, content: dict[str, object]) -> None:
     """Writes the page with this content, whole or not at all."""
     files = resources.files(__package__)
     data = json.dumps(content, separators=(",", ":"), allow_nan=False)
     text = Template((files / "page.html").read_text(encoding="utf-8")).substitute(
-        title=html.escape(content["title"]),
+        title=html.escape(str(content["title"])),
         style=(files / "style.css").read_text(encoding="utf-8"),
         data=data.replace("<", "\\u003c"),
         script="\n".join((files / name).read_text("utf-8") for name in SCRIPTS),
@@ -146,7 +145,7 @@ def _films(runs: Sequence[Run], accept_changes: bool) -> list[dict[str, str]]:
 
 def _maps(
     series: Sequence[Series], grid: int, episodes: int, accept_changes: bool
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     from spjax.reports.rollouts import on_grid  # and JAX
 
     paths = {one.run.path: None for one in series}

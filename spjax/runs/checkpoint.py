@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from spjax.runs.files import write_atomically
 
@@ -205,7 +205,7 @@ def _states(path: Path, kinds: Mapping[str, Kind]) -> dict[str, np.ndarray]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path) -> Iterator[NpzFile]:
     """Gives the arrays of a file by name; raises ValueError where it is damaged, also from inside the context."""
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:

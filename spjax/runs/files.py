@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,7 +31,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         write(temporary)
 
 
-def write_json(path: Path, content: Any, sort_keys: bool = False) -> None:
+def write_json(path: Path, content: object, sort_keys: bool = False) -> None:
     """Writes JSON that every reader accepts.
 
     Raises:

@@ -16,7 +16,7 @@ import fcntl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,8 @@ METRICS = "metrics"
 EVALUATION = "evaluation"
 CHECKPOINTS = "checkpoints"
 TRAJECTORIES = "trajectories.parquet"
+
+Column: TypeAlias = pa.Array | np.ndarray
 
 
 def part(folder: Path, kind: str, iteration: int) -> Path:
@@ -114,10 +116,10 @@ def discard_after(folder: Path, iteration: int) -> None:
 
 def lane_columns(
     lanes: Sequence[Lane], repeats: int, numbers: Sequence[int] | None = None
-) -> dict[str, Any]:
+) -> dict[str, Column]:
     """Returns the columns that say which run a row belongs to; `repeats` rows a lane, lanes numbered as given or from 0."""
     numbers = range(len(lanes)) if numbers is None else numbers
-    columns: dict[str, Any] = {
+    columns: dict[str, Column] = {
         "lane": np.repeat(np.asarray(numbers, np.int32), repeats),
         "seed": np.repeat(np.asarray([lane.seed for lane in lanes], np.int64), repeats),
     }
@@ -129,9 +131,9 @@ def lane_columns(
     return columns
 
 
-def tidy(tree: Any, prefix: str = "") -> dict[str, Any]:
+def tidy(tree: Any, prefix: str = "") -> dict[str, Column]:
     """Returns a column for each leaf [lane, iteration, ...] of metrics, named by the path of its fields."""
-    columns: dict[str, Any] = {}
+    columns: dict[str, Column] = {}
     for field in dataclasses.fields(tree):
         value = getattr(tree, field.name)
         if _is_maybe(value):
@@ -145,9 +147,7 @@ def tidy(tree: Any, prefix: str = "") -> dict[str, Any]:
     return columns
 
 
-def column(
-    values: np.ndarray, present: np.ndarray | None = None
-) -> pa.Array | np.ndarray:
+def column(values: np.ndarray, present: np.ndarray | None = None) -> Column:
     """Returns a column of [lane, iteration, ...]: numbers, or lists where there are more axes; null where not present."""
     missing = None if present is None else ~present.reshape(-1)
     if values.ndim == 2:

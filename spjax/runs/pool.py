@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,9 +62,16 @@ def _check_same_experiment(first: Run, other: Run) -> None:
 
 def _experiment(config: RunRecord) -> RunRecord:
     """Returns the configuration without what may differ between folders of one experiment."""
-    nowhere: dict[str, Any] = dict.fromkeys(("device", "commit", "command", "created"))
-    completed = config.completed
-    return dataclasses.replace(completed, seeds=(), lanes=(), versions={}, **nowhere)
+    return dataclasses.replace(
+        config.completed,
+        seeds=(),
+        lanes=(),
+        versions={},
+        device=None,
+        commit=None,
+        command=None,
+        created=None,
+    )
 
 
 def _joined_config(runs: Sequence[Run]) -> RunRecord:

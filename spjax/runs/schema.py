@@ -20,7 +20,7 @@ PARTS = ("task", "agent", "teacher")
 Setting = int | float | str | None | tuple[int | float, ...]
 
 # what folders of format 1 lack that were written before there was a choice
-_SINCE: dict[str, Any] = {
+_SINCE: dict[str, object] = {
     "start": "initial",
     "hold_position": False,
     "plane": ("x", "y"),
@@ -29,7 +29,7 @@ _SINCE: dict[str, Any] = {
     "goal": None,
 }
 # what folders of format 2 lack that were written before there was a choice, by part
-_ADDED: dict[tuple[str, str], dict[str, Any]] = {
+_ADDED: dict[tuple[str, str], dict[str, Setting]] = {
     ("agent", "ppo"): {
         "normalize_observations": False,
         "normalize_rewards": False,
@@ -137,7 +137,7 @@ class RunRecord:
     agent: str
     teacher: str
     settings: Mapping[
-        str, Mapping[str, Any]
+        str, Mapping[str, object]
     ]  # of the parts named so: "task", "agent", "teacher"
     num_iterations: int
     evaluate_every: int  # iterations
@@ -188,7 +188,7 @@ class RunRecord:
     def schedule(self) -> str | None:
         """The name of the teacher's schedule, None where it has none."""
         schedule = self.settings["teacher"].get("schedule")
-        return schedule and str(schedule["schedule"])
+        return str(schedule["schedule"]) if isinstance(schedule, Mapping) else None
 
     @property
     def variant(self) -> str | None:
@@ -228,10 +228,8 @@ class RunRecord:
             "target": dataclasses.asdict(self.target),
             "initial": dataclasses.asdict(self.initial),
         }
-        spelled: dict[str, Any] = _spelled(
-            content | {name: fields[name] for name in _PLAIN}
-        )
-        return spelled
+        content |= {name: fields[name] for name in _PLAIN}
+        return {name: _spelled(value) for name, value in content.items()}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "RunRecord":
@@ -249,7 +247,8 @@ class RunRecord:
                 f"config.json has format version {version!r}, {readable}; {advice}"
             )
 
-        content: dict[str, Any] = _restored(_upgraded(raw) if version == 1 else raw)
+        entries = _upgraded(raw) if version == 1 else raw
+        content = {name: _restored(entry) for name, entry in entries.items()}
         config = content["config"]
         names = {kind: config[kind].pop(kind) for kind in PARTS}
         return cls(
@@ -279,16 +278,16 @@ _PLAIN = (
 )
 
 
-def _upgraded(raw: Mapping[str, Any]) -> dict[str, Any]:
+def _upgraded(raw: Mapping[str, Any]) -> dict[str, object]:
     """Returns what a file of format 1 says in the shape and the names of format 2."""
     old_names = raw["agent"], raw["teacher"]
     agent, teacher = renamed.names(*old_names)
     settings = renamed.settings(raw)
 
-    def swept(name: str, value: Any) -> tuple[str, Any]:
+    def swept(name: str, value: object) -> tuple[str, object]:
         return renamed.setting(*old_names, name, value)
 
-    over: dict[str, list[Any]] = {}
+    over: dict[str, list[object]] = {}
     for name, values in raw["over"].items():
         pairs = [swept(name, value) for value in values]
         over[pairs[0][0]] = [value for _, value in pairs]
@@ -325,7 +324,7 @@ def _reference(raw: Mapping[str, Any]) -> Reference:
     )
 
 
-def _reference_json(reference: Reference) -> dict[str, Any]:
+def _reference_json(reference: Reference) -> dict[str, object]:
     iterations = reference.iterations
     return {
         **dataclasses.asdict(reference),
@@ -334,7 +333,7 @@ def _reference_json(reference: Reference) -> dict[str, Any]:
     }
 
 
-def _spelled(value: Any) -> Any:
+def _spelled(value: object) -> object:
     """Returns a tree of plain values as strict JSON can hold it."""
     if isinstance(value, Mapping):
         return {name: _spelled(entry) for name, entry in value.items()}
@@ -343,7 +342,7 @@ def _spelled(value: Any) -> Any:
     return _INFINITE.get(value, value) if isinstance(value, float) else value
 
 
-def _restored(value: Any) -> Any:
+def _restored(value: object) -> Any:
     """Returns what was spelled, with the lists of JSON as tuples."""
     if isinstance(value, dict):
         return {name: _restored(entry) for name, entry in value.items()}

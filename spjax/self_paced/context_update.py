@@ -227,7 +227,7 @@ def _run(
     solution = inputs.old.chart.minimise(
         problem, static.kl_direction, static.config, static.search_outliers
     )
-    new, kl = round_solution(inputs.old, problem, solution, static.kl_direction)
+    new, kl = round_solution(static, inputs.old, problem, solution)
     step = _Step(problem, solution, mode, new, kl)
     if static.backup:
         step = _approached(static, inputs.old, step)
@@ -283,7 +283,7 @@ def _approached(static: Static, old: Family, step: _Step) -> _Step:
     approach = state_approach(static, problem, restored)
     start = jnp.where(restored, solution.z, 0.0)
     second = chart.minimise_from(start, approach, static.kl_direction, static.config)
-    new, kl = round_solution(old, approach, second, static.kl_direction, step.new)
+    new, kl = round_solution(static, old, approach, second, step.new)
     mode = jnp.full_like(step.mode, Mode.RESTORED)
 
     both = solution.iterations + second.iterations

@@ -5,43 +5,37 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from spjax.contexts.chart import KlDirection, LocalProblem, performance_gain
-from spjax.self_paced.statement import Family, Inputs, dtype_of
+from spjax.contexts.chart import LocalProblem, performance_gain
+from spjax.self_paced.statement import Family, Inputs, Static, dtype_of
 from spjax.solvers.augmented_lagrangian import Solution, draw_back
 
 
 def round_solution(
+    static: Static,
     original: Family,
     problem: LocalProblem,
     solution: Solution,
-    direction: KlDirection,
     backup: Family | None = None,
 ) -> tuple[Family, Float[Array, ""]]:
-    """Returns the solution in the dtype of the caller, drawn back until it is feasible after rounding, and its KL.
+    """Returns the solution in the dtype of the caller, drawn back until it is feasible *after* rounding, and its KL.
 
     Args:
+        static: of the update.
         original: the old distribution, in the caller's dtype.
         problem: that was solved, in the working precision.
         solution: of it.
-        direction: of the KL divergence.
-        backup: a rounded distribution of which the solution is the next step; it is drawn back to this one, and to the old
-            one without it.
+        backup: what is returned where nothing on the way back is feasible; the old distribution where None.
     """
     chart, data = original.chart, problem.data
-    last_resort = original if backup is None else backup
-    radius = jnp.where(problem.radius > 0, problem.radius, 1.0)
-    start = (
-        None
-        if backup is None
-        else chart.coordinates(data, like(problem.old, backup)) / radius
+    turn = (
+        chart.inward(problem, static.kl_direction, solution.z)
+        if static.bounded
+        else jnp.zeros_like(solution.z)
     )
 
     def rounded(fraction: Float[Array, ""]) -> Family:
-        if start is None:
-            z = chart.part_of(fraction, problem.radius, solution.z)
-        else:
-            y = start + fraction * (solution.z - start)
-            z = chart.part_of(jnp.ones_like(fraction), problem.radius, y)
+        y = solution.z + (1 - fraction) * turn
+        z = chart.part_of(fraction, problem.radius, y)
         return chart.rounded(data, z, dtype_of(original))
 
     def excess(fraction: Float[Array, ""]) -> Float[Array, ""]:
@@ -51,17 +45,19 @@ def round_solution(
             problem.bounded, -(problem.slack + gain) / problem.slack_scale, 0.0
         )
         return jnp.maximum(
-            chart.kl_from_old(data, z, direction) / problem.max_kl - 1.0,
+            chart.kl_from_old(data, z, static.kl_direction) / problem.max_kl - 1.0,
             shortfall,
         )
 
     fraction = draw_back(excess, problem.radius.dtype)
     new = rounded(fraction)
     new = jax.tree.map(
-        lambda leaf, start: jnp.where(fraction > 0, leaf, start), new, last_resort
+        lambda leaf, start: jnp.where(fraction > 0, leaf, start),
+        new,
+        original if backup is None else backup,
     )
     z = chart.coordinates(data, like(problem.old, new))
-    return new, chart.kl_from_old(data, z, direction)
+    return new, chart.kl_from_old(data, z, static.kl_direction)
 
 
 def effective_sample_size(

@@ -7,7 +7,7 @@ close to the minimum only the gradient can tell the way. For a problem scaled su
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +49,7 @@ def damped_newton(
         value: Float[Array, ""],
         value_fn: Callable[[Float[Array, " n"]], Float[Array, ""]],
         hessian: Float[Array, "n n"],
-        **unused: Any,
+        **unused: object,
     ) -> tuple[Float[Array, " n"], DampedNewtonState]:
         damping = jnp.where(state.damping > min_damping, state.damping, 0.0)
         step = -solve_positive(

@@ -1,13 +1,15 @@
 """Double precision for one part of a program that otherwise runs in single precision."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import jax
 from jaxtyping import PyTree
 
+Result = TypeVar("Result")
 
-def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
+
+def in_float64(function: Callable[..., Result]) -> Callable[..., Result]:
     """Returns ``function`` traced with 64-bit types enabled, also when it is batched later as part of a ``scan``.
 
     Entering ``jax.enable_x64`` around the operations is not enough: ``vmap`` of a ``scan`` rewrites the recorded operations

@@ -2,13 +2,12 @@
 
 import numbers
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from spjax import settings
 from spjax.settings import Value
 
 
-def several(name: str, values: Any) -> tuple[Value, ...]:
+def several(name: str, values: object) -> tuple[Value, ...]:
     """Returns values as a tuple in the types of Python; raises ValueError where it is one alone."""
     values = settings.plain(values)
     if isinstance(values, str) or not isinstance(values, Iterable):

@@ -229,22 +229,11 @@ class RunConfig:
         return self.teacher.bound_to(self.task)
 
     def _with_settings(self, swept: Mapping[str, Value]) -> tuple[Task, Agent, Teacher]:
-        parts: dict[str, Any] = {name: getattr(self, name) for name in PARTS}
-        of_task = {
-            name.removeprefix("task."): value
-            for name, value in swept.items()
-            if name.startswith("task.")
-        }
-        for path, value in of_task.items():
-            parts["task"] = settings.put(parts["task"], path, value)
-        parts["teacher"] = (
-            self.teacher.bound_to(parts["task"]) if of_task else self._bound_teacher
-        )
-        for name, value in swept.items():
-            part, _, path = name.partition(".")
-            if part != "task":
-                parts[part] = settings.put(parts[part], path, value)
-        return parts["task"], parts["agent"], parts["teacher"]
+        of_task = _inside("task", swept)
+        task = settings.put_all(self.task, of_task)
+        agent = settings.put_all(self.agent, _inside("agent", swept))
+        bound = self.teacher.bound_to(task) if of_task else self._bound_teacher
+        return task, agent, settings.put_all(bound, _inside("teacher", swept))
 
     def _check_swept(self, name: str, values: Sequence[Value]) -> None:
         if not values:
@@ -335,3 +324,12 @@ def _check_together(task: Task, agent: Agent, teacher: Teacher) -> None:
     teacher.check(space)
     if isinstance(agent, Episodic) and isinstance(task, EpisodicTask):
         teacher.check_batch(agent.num_rollouts(task))
+
+
+def _inside(part: str, swept: Mapping[str, Value]) -> dict[str, Value]:
+    """Returns the swept settings of a part, by their names inside it."""
+    return {
+        name.removeprefix(f"{part}."): value
+        for name, value in swept.items()
+        if name.startswith(f"{part}.")
+    }

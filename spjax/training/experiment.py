@@ -4,7 +4,7 @@ The experiment itself is a pytree whose leaves are the traced settings, so a swe
 """
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,10 @@ from spjax.training.collect_rollouts import RolloutCollector
 from spjax.training.collect_slots import SlotCollector
 from spjax.trees import all_finite
 
-_COLLECTORS: dict[str, Any] = {"slots": SlotCollector, "rollouts": RolloutCollector}
+_COLLECTORS: Mapping[str, Callable[..., Collector]] = {
+    "slots": SlotCollector,
+    "rollouts": RolloutCollector,
+}
 
 
 @struct.dataclass
@@ -40,10 +43,8 @@ class Experiment:
     @property
     def collector(self) -> Collector:
         """How the agent collects."""
-        made: Collector = _COLLECTORS[self.agent.collects](
-            self.task, self.agent, self.teacher
-        )
-        return made
+        make = _COLLECTORS[self.agent.collects]
+        return make(self.task, self.agent, self.teacher)
 
     @property
     def discount(self) -> PyTree:

@@ -12,10 +12,10 @@ import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import jax
-from jax.extend.core import Jaxpr, Literal
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
+from jaxtyping import PyTree
 
 from spjax.cores import num_cores
 from spjax.training.lanes import Calls
@@ -162,7 +162,7 @@ def _why(
 
 def alive(program: Jaxpr) -> int:
     """Returns the most bytes that are alive at one time inside a traced program, its arguments apart."""
-    last: dict[Any, int] = {}
+    last: dict[Var, int] = {}
     for number, equation in enumerate(program.eqns):
         last |= {
             value: number for value in equation.invars if not isinstance(value, Literal)
@@ -173,7 +173,7 @@ def alive(program: Jaxpr) -> int:
         if not isinstance(value, Literal)
     }
     now = most = 0
-    held: dict[Any, int] = {}
+    held: dict[Var, int] = {}
     for number, equation in enumerate(program.eqns):
         inside = max(map(alive, _inner(equation)), default=0)
         made = {value: _size(value.aval) for value in equation.outvars}
@@ -249,11 +249,11 @@ def _container(root: Path = Path("/sys/fs/cgroup")) -> int | None:
     return None
 
 
-def _bytes(tree: Any) -> int:
+def _bytes(tree: PyTree) -> int:
     return sum(map(_size, jax.tree.leaves(tree)))
 
 
-def _size(array: Any) -> int:
+def _size(array: object) -> int:
     """Returns the bytes of an array's numbers, of a key two of four each; 0 of what is no array, such as an effect."""
     if not hasattr(array, "shape") or not hasattr(array, "dtype"):
         return 0
@@ -261,7 +261,7 @@ def _size(array: Any) -> int:
     return math.prod(array.shape) * (8 if keys else array.dtype.itemsize)
 
 
-def _inner(equation: Any) -> Iterator[Jaxpr]:
+def _inner(equation: JaxprEqn) -> Iterator[Jaxpr]:
     """Yields the programs inside an equation: bodies of loops, branches, functions."""
     for parameter in equation.params.values():
         several = parameter if isinstance(parameter, tuple | list) else (parameter,)

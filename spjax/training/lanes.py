@@ -7,9 +7,9 @@ in the cache, and no core waits before the last lane; measured, that is as fast 
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypedDict, Unpack
 
 import jax
 import numpy as np
@@ -25,6 +25,13 @@ Lanes: TypeAlias = PyTree
 
 # of lanes; `finished=` may be a function to call when a lane is through, where they finish one by one
 Compiled: TypeAlias = Callable[..., Lanes]
+
+
+class JitOptions(TypedDict, total=False):
+    """Options of ``jax.jit``."""
+
+    donate_argnums: int | Sequence[int]
+    compiler_options: dict[str, bool]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,10 +74,10 @@ class Layout(abc.ABC):
     @abc.abstractmethod
     def trace(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., PyTree],
         lanes: tuple[Lanes, ...],
-        *shared: Any,
-        **options: Any,
+        *shared: PyTree,
+        **options: Unpack[JitOptions],
     ) -> Traced:
         """Returns what is to be compiled for `batch` lanes, from the function of one lane.
 
@@ -82,15 +89,15 @@ class Layout(abc.ABC):
         """
 
     @abc.abstractmethod
-    def ready(self, compiled: Callable[..., Any], num_arguments: int) -> Compiled:
+    def ready(self, compiled: Callable[..., PyTree], num_arguments: int) -> Compiled:
         """Returns the function of all lanes, from the one that was compiled, which has so many arguments of lanes."""
 
     def compile(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., PyTree],
         lanes: tuple[Lanes, ...],
-        *shared: Any,
-        **options: Any,
+        *shared: PyTree,
+        **options: Unpack[JitOptions],
     ) -> Compiled:
         """Returns the compiled function of all lanes, from the function of one lane; see `trace`."""
         traced = self.trace(function, lanes, *shared, **options)
@@ -137,15 +144,15 @@ class Calls(Layout):
 
     def trace(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., PyTree],
         lanes: tuple[Lanes, ...],
-        *shared: Any,
-        **options: Any,
+        *shared: PyTree,
+        **options: Unpack[JitOptions],
     ) -> Traced:
         """Traces one lane."""
         return _traced(function, options, *(argument[0] for argument in lanes), *shared)
 
-    def ready(self, compiled: Callable[..., Any], num_arguments: int) -> Compiled:
+    def ready(self, compiled: Callable[..., PyTree], num_arguments: int) -> Compiled:
         """Calls it for lane after lane, on every core."""
 
         def call(
@@ -217,10 +224,10 @@ class Vmapped(Layout):
 
     def trace(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., PyTree],
         lanes: tuple[Lanes, ...],
-        *shared: Any,
-        **options: Any,
+        *shared: PyTree,
+        **options: Unpack[JitOptions],
     ) -> Traced:
         """Traces all lanes together."""
 
@@ -234,7 +241,7 @@ class Vmapped(Layout):
 
         return _traced(on_all, options, *lanes, *shared)
 
-    def ready(self, compiled: Callable[..., Any], num_arguments: int) -> Compiled:
+    def ready(self, compiled: Callable[..., PyTree], num_arguments: int) -> Compiled:
         """Returns it as it is: all lanes finish together."""
 
         def call(
@@ -252,7 +259,7 @@ class Vmapped(Layout):
 
 
 def _traced(
-    function: Callable[..., Any], options: Mapping[str, Any], *arguments: Any
+    function: Callable[..., PyTree], options: JitOptions, *arguments: PyTree
 ) -> Traced:
     """Returns the traced function, in single precision whatever JAX_ENABLE_X64 says.
 
@@ -262,9 +269,9 @@ def _traced(
         return jax.jit(function, **options).trace(*arguments)
 
 
-def executable(traced: Traced) -> Callable[..., Any]:
+def executable(traced: Traced) -> Callable[..., PyTree]:
     """Returns the compiled function, in single precision too."""
     with jax.enable_x64(False):
         lowered = traced.lower()
-    compiled: Callable[..., Any] = lowered.compile()
+    compiled: Callable[..., PyTree] = lowered.compile()
     return compiled

@@ -1,13 +1,13 @@
 """A trained policy as a function of NumPy arrays, taken out of a run folder."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
+from numpy.typing import ArrayLike
 
 from spjax import catalogue, settings
 from spjax.runs import files
@@ -39,7 +39,7 @@ class Policy:
 
     def __call__(
         self,
-        asked: Any,
+        asked: ArrayLike,
         deterministic: bool = True,
         key: object = None,
     ) -> Float[np.ndarray, "*batch output"]:
@@ -94,7 +94,7 @@ class Policy:
         )
         return f"{agent} on {task}, seed {self.lane.seed}{swept}, iteration {self.iteration}"
 
-    def _rows(self, asked: Any) -> tuple[Float[np.ndarray, "row input"], bool]:
+    def _rows(self, asked: ArrayLike) -> tuple[Float[np.ndarray, "row input"], bool]:
         """Returns what is asked as rows, and whether it was a single one."""
         what, size = self._collector.asked
         shape = f"{what} needs shape [{size}] or [batch, {size}]"
@@ -191,5 +191,5 @@ def chosen_lane(
     )
 
 
-def _listed(values: Any) -> str:
+def _listed(values: Iterable[object]) -> str:
     return ", ".join(map(str, values))

@@ -3,8 +3,8 @@
 import dataclasses
 import functools
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,8 @@ from spjax.trees import by_path, with_keys, without_keys
 
 NUM_SNAPSHOT_CONTEXTS = 20
 _EVALUATION_STREAM = 2**31 - 1  # folded into the run's key; iterations never get there
+
+Made = TypeVar("Made")
 
 
 @struct.dataclass
@@ -37,7 +39,7 @@ class Program:
     experiments: Lanes
     compiler_options: dict[str, bool]
     _state: RunState  # shapes and dtypes of a lane
-    _kept: dict[Any, Any]  # what is traced and compiled, by function and batch
+    _kept: dict[Hashable, Any]  # what is traced and compiled, by function and batch
 
     @classmethod
     def of(
@@ -96,23 +98,24 @@ class Program:
             _init, self.layout.to_devices(np.asarray(seeds, np.uint32))
         )
 
-    def on_lanes(self, function: Callable[..., Any], *lanes: Lanes) -> Lanes:
+    def on_lanes(self, function: Callable[..., PyTree], *lanes: Lanes) -> Lanes:
         """Returns for every lane what a function of its experiment and of these arguments returns."""
         compiled = self._once(function, lambda: self.compiled(function, *lanes))
         return compiled(self.experiments, *lanes)
 
-    def compiled(self, function: Callable[..., Any], *lanes: Lanes) -> Compiled:
+    def compiled(self, function: Callable[..., PyTree], *lanes: Lanes) -> Compiled:
         """Returns the compiled function of `experiments` and arguments like these, from a function of one lane."""
         return self.layout.compile(
             function, (self.experiments, *lanes), compiler_options=self.compiler_options
         )
 
-    def _once(self, what: Any, make: Callable[[], Any]) -> Any:
+    def _once(self, what: Hashable, make: Callable[[], Made]) -> Made:
         """Returns what was made for a batch of this size, and makes it where nothing was."""
         key = what, self.layout.batch
         if key not in self._kept:
             self._kept[key] = make()
-        return self._kept[key]
+        kept: Made = self._kept[key]
+        return kept
 
     def to_host(self, lanes: Lanes) -> PyTree:
         """Returns NumPy arrays [lane, ...]; of keys their raw data."""

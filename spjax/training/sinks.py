@@ -10,7 +10,8 @@ import importlib
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, Generic, TypeVar
 
 from spjax.analysis.text import setting_text
 from spjax.runs.schema import Lane
@@ -18,12 +19,14 @@ from spjax.training.following import Report
 
 _LONGEST_PARAM = 500  # characters, of MLflow's values
 
+Stream = TypeVar("Stream")  # of one lane, whatever the package calls it
 
-class Sink(abc.ABC):
+
+class Sink(abc.ABC, Generic[Stream]):
     """What all of them share: a stream for each lane, opened with the first chunk and closed with the last one."""
 
     def __init__(self) -> None:
-        self._streams: list[Any] = []
+        self._streams: list[Stream] = []
 
     def __call__(self, report: Report) -> None:
         """Sends the iterations of a chunk."""
@@ -42,19 +45,19 @@ class Sink(abc.ABC):
             self.end(stream)
 
     @abc.abstractmethod
-    def open(self, report: Report, lane: Lane) -> Any:
-        """Returns the stream of a lane, whatever the package calls it."""
+    def open(self, report: Report, lane: Lane) -> Stream:
+        """Returns the stream of a lane."""
 
     @abc.abstractmethod
-    def write(self, stream: Any, iteration: int, row: Mapping[str, float]) -> None:
+    def write(self, stream: Stream, iteration: int, row: Mapping[str, float]) -> None:
         """Sends the numbers of one iteration."""
 
     @abc.abstractmethod
-    def end(self, stream: Any) -> None:
+    def end(self, stream: Stream) -> None:
         """Ends a stream."""
 
 
-class TensorBoard(Sink):
+class TensorBoard(Sink[Any]):
     """Event files, a folder for each lane."""
 
     def __init__(self, folder: str | Path) -> None:
@@ -78,7 +81,7 @@ class TensorBoard(Sink):
         stream.close()
 
 
-class WeightsAndBiases(Sink):
+class WeightsAndBiases(Sink[Any]):
     """Runs of Weights & Biases, grouped by the run folder; offline unless asked otherwise."""
 
     def __init__(
@@ -110,7 +113,7 @@ class WeightsAndBiases(Sink):
         stream.finish()
 
 
-class MLflow(Sink):
+class MLflow(Sink[str]):
     """Runs of MLflow, in an experiment that is made where there is none."""
 
     def __init__(self, experiment: str, tracking_uri: str | None = None) -> None:
@@ -120,7 +123,7 @@ class MLflow(Sink):
         self._client = package.MlflowClient(tracking_uri=tracking_uri)
         self._entities = importlib.import_module("mlflow.entities")
 
-    def open(self, report: Report, lane: Lane) -> Any:
+    def open(self, report: Report, lane: Lane) -> str:
         """Returns the id of a run with the settings of the lane."""
         found = self._client.get_experiment_by_name(self._experiment)
         number = (
@@ -136,7 +139,7 @@ class MLflow(Sink):
             )
         return run.info.run_id
 
-    def write(self, stream: Any, iteration: int, row: Mapping[str, float]) -> None:
+    def write(self, stream: str, iteration: int, row: Mapping[str, float]) -> None:
         """Logs the numbers at the iteration as the step."""
         now = int(1000 * time.time())
         metrics = [
@@ -145,7 +148,7 @@ class MLflow(Sink):
         ]
         self._client.log_batch(stream, metrics=metrics)
 
-    def end(self, stream: Any) -> None:
+    def end(self, stream: str) -> None:
         """Marks the run as finished."""
         self._client.set_terminated(stream)
 
@@ -159,14 +162,14 @@ def lane_name(lane: Lane) -> str:
     return f"seed-{lane.seed}{''.join(settings)}"
 
 
-def settings_of(report: Report, lane: Lane) -> dict[str, Any]:
+def settings_of(report: Report, lane: Lane) -> dict[str, object]:
     """Returns all settings of a lane by dotted names, "agent.learning_rate" and so on."""
     spelled = report.config.spelled()
     shared = {name: spelled[name] for name in spelled if name not in ("over", "seeds")}
     return {**dict(_flat(shared, "")), "seed": lane.seed, **lane.settings}
 
 
-def _flat(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+def _flat(tree: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
     """Yields the leaves of nested mappings; a part goes by its kind: {"agent": {"agent": "ppo"}} is agent = ppo."""
     for name, value in tree.items():
         kind = prefix.rstrip(".").rpartition(".")[2]
@@ -176,7 +179,7 @@ def _flat(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield (prefix.rstrip(".") if name == kind else f"{prefix}{name}"), value
 
 
-def _needed(module: str, what: str, extra: str) -> Any:
+def _needed(module: str, what: str, extra: str) -> ModuleType:
     """Returns a package that is optional.
 
     Raises:

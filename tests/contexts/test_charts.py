@@ -119,19 +119,25 @@ def test_hand_written_derivatives_are_the_automatic_ones(bounded, direction):
         objective, constraints, derivatives = local_functions(
             problem.old.chart, direction
         )
-        for y in (unknown(2), jnp.zeros(5)):
+        multipliers = jnp.array([0.7, 1.1, 0.5, 0.2])
+
+        def lagrangian(y, problem):
+            return objective(y, problem) + multipliers @ constraints(y, problem)
+
+        @jax.jit
+        def both(y):
             model = derivatives.model(y, problem)
-            pairs = [
+            return (
                 (model.value, objective(y, problem)),
                 (model.constraints, constraints(y, problem)),
                 (model.gradient, jax.grad(objective)(y, problem)),
                 (model.jacobian, jax.jacrev(constraints)(y, problem)),
-            ]
-            multipliers = jnp.array([0.7, 1.1, 0.5, 0.2])
+                (
+                    derivatives.hessian(y, problem, multipliers),
+                    jax.hessian(lagrangian)(y, problem),
+                ),
+            )
 
-            def lagrangian(y, multipliers=multipliers):
-                return objective(y, problem) + multipliers @ constraints(y, problem)
-
-            hessian = derivatives.hessian(y, problem, multipliers)
-            for ours, automatic in [*pairs, (hessian, jax.hessian(lagrangian)(y))]:
+        for y in (unknown(2), jnp.zeros(5)):
+            for ours, automatic in both(y):
                 np.testing.assert_allclose(ours, automatic, rtol=1e-9, atol=1e-11)

@@ -3,8 +3,8 @@
 import pytest
 
 from spjax import catalogue
-from spjax.presets import preset, preset_names
-from spjax.presets.table import SCHEDULED, STARTED
+from spjax.presets import base, preset, preset_names
+from spjax.presets.table import SCHEDULED, STARTED, Table
 from tests.built_in import built_in
 
 
@@ -61,3 +61,12 @@ def test_a_name_that_is_none_is_answered_with_the_nearest(choice, message):
     with pytest.raises(ValueError) as error:  # noqa: PT011
         preset(**{"task": "point-mass-3d", **choice})
     assert str(error.value) == message
+
+
+def test_a_table_that_misspells_a_part_is_an_error_and_not_ignored(monkeypatch):
+    table = Table(
+        agents={"ppo": ("default",)}, settings=lambda names: {"agnet": {"num_envs": 1}}
+    )
+    monkeypatch.setattr(base, "table_of", lambda task: table)
+    with pytest.raises(TypeError, match="agnet"):
+        base.preset("point-mass-2d")

@@ -118,6 +118,29 @@ def test_results_of_the_bound_rule_are_never_worse_than_those_of_trust_constr(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
+    ("direction", "seeds"),
+    [("old-new", (304, 407, 653, 1456, 2068)), ("new-old", (549, 1525, 2366, 2571))],
+)
+def test_what_rounding_takes_from_a_bound_is_found_again_beside_the_way_back(
+    direction, seeds
+):
+    """The performance falls on the straight way back, so that it leads to the old distribution only."""
+    problems = [make_problem(seed, 3) for seed in seeds]
+    batch = jax.tree.map(lambda *leaves: np.stack(leaves), *problems)
+    batch = jax.tree.map(
+        lambda leaf, like: np.resize(leaf, (LANES, *leaf.shape[1:])).astype(like.dtype),
+        batch,
+        problem_batch(),
+    )
+    new, update = run("bound", batch, direction)
+    assert_feasible(batch, new, "bound", direction)
+    assert np.all(update.mode == Mode.TARGET)
+    assert np.all(update.kl_price > 0)  # max_kl is what ends the step
+    assert np.all(update.kl >= 0.999 * batch.max_kl)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
     ("seed", "dim", "direction"), [(62, 3, "old-new"), (88, 3, "new-old")]
 )
 def test_the_search_for_outliers_escapes_a_local_optimum_that_trust_constr_beats(

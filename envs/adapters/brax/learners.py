@@ -7,7 +7,6 @@ gives Brax's own modules the missing function, and leaves JAX as it is.
 import sys
 import types
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +25,7 @@ CALLERS = (
 class _Jax(types.ModuleType):
     """JAX as Brax knows it; what is not said here is JAX's own."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(jax, name)
 
 

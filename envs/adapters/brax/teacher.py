@@ -13,7 +13,6 @@ On several devices each has a teacher of its own, taught by its own slots; with 
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -73,7 +72,7 @@ def wrap(
         env: BraxEnv,
         episode_length: int,
         action_repeat: int = 1,
-        randomization_fn: Callable[..., Any] | None = None,
+        randomization_fn: Callable[..., PyTree] | None = None,
     ) -> BraxEnv:
         mend()
         task_env = _checked(env, episode_length, action_repeat, randomization_fn)
@@ -92,7 +91,7 @@ def _checked(
     env: BraxEnv,
     episode_length: int,
     action_repeat: int,
-    randomization_fn: Callable[..., Any] | None,
+    randomization_fn: Callable[..., PyTree] | None,
 ) -> BraxTask:
     """Returns the environment if a teacher can choose its contexts; raises ValueError with one clear sentence."""
     if not isinstance(env, BraxTask):
@@ -275,7 +274,7 @@ def _blank(slots: Slot, every: int) -> Episodes:
 
 
 def _totals(
-    info: dict[str, Any],
+    info: dict[str, PyTree],
     reward: Float[Array, " slot"],
     metrics: dict[str, Float[Array, " slot"]],
 ) -> dict[str, Float[Array, " slot"]]:
