@@ -49,6 +49,7 @@ class Evidence:
     returns: Float[Array, " capacity"] | None = (
         None  # discounted, of each episode; a self-paced teacher always gives it
     )
+    count: Int[Array, ""] | None = None  # episodes so far in the ring of rows; likewise
 
 
 @struct.dataclass
@@ -165,6 +166,7 @@ def gives_alpha(
         target=target,
         memory=schedule.init(initial),
         returns=jnp.zeros(1),
+        count=jnp.ones((), jnp.int32),
     )
     return schedule.aim(evidence).alpha is not None
 

@@ -23,6 +23,7 @@ from typing import Literal, Self
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from spjax.catalogue import part
@@ -103,7 +104,7 @@ class DORAEMON(Moving):
         return super(DORAEMON, chosen).bound_to(task)
 
     @property
-    def fewest_episodes(self) -> int:
+    def fewest_episodes(self) -> ArrayLike:
         """How many new ones an update waits for."""
         return self.min_episodes
 

@@ -71,3 +71,16 @@ class Remembered:
 
     schedule: PyTree  # what its schedule keeps
     history: History
+    progress: Float[Array, " row"]  # ALP of the episodes in the rows of the last update
+    seen: Int[Array, ""]  # episodes in them so far, that the next update has again
+
+    @classmethod
+    def nothing(cls, schedule: PyTree, history: History, rows: int) -> "Remembered":
+        """Returns what there is before the first update."""
+        return cls(schedule, history, jnp.zeros(rows), jnp.zeros((), jnp.int32))
+
+    def fresh(self, count: Int[Array, ""]) -> Bool[Array, " row"]:
+        """Returns which rows of a ring that has taken so many episodes hold one that no update has had."""
+        size = self.progress.size
+        number = count - 1 - (count - 1 - jnp.arange(size)) % size
+        return number >= self.seen

@@ -7,6 +7,7 @@ from typing import Literal, Self
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax import catalogue
@@ -74,7 +75,7 @@ class Moving(Teacher):
         return dataclasses.replace(bound, observation_size=size)
 
     @property
-    def fewest_episodes(self) -> int:
+    def fewest_episodes(self) -> ArrayLike:
         """How many new ones an update waits for."""
         return 1
 
@@ -207,6 +208,7 @@ class Moving(Teacher):
             target=self.aims_at,
             memory=state.memory,
             returns=returns,
+            count=buffer.count,
         )
 
 

@@ -70,17 +70,20 @@ class SelfPaced(Moving):
         if self.learning_progress is None:
             return of_schedule
         history = History.empty(self.progress_capacity, self.starts_at.dim)
-        return Remembered(of_schedule, history)
+        return Remembered.nothing(of_schedule, history, self.buffer_size)
 
     def move(self, state: MovingState, evidence: Evidence) -> Step:
         """Returns the solution of the problem that the schedule states, its record, and alpha."""
         if self.learning_progress is None:
             return self._solve(state, evidence)
 
-        contexts, returns, mask = evidence.contexts, evidence.returns, evidence.mask
-        assert returns is not None  # `Moving` gives them
+        contexts, returns, count = evidence.contexts, evidence.returns, evidence.count
+        assert returns is not None  # `Moving` gives both
+        assert count is not None
         remembered: Remembered = evidence.memory
-        progress = remembered.history.progress(contexts, returns)
+        fresh = remembered.fresh(count)
+        measured = remembered.history.progress(contexts, returns)
+        progress = jnp.where(fresh, measured, remembered.progress)
         step = self._solve(
             state,
             dataclasses.replace(
@@ -89,24 +92,20 @@ class SelfPaced(Moving):
                 memory=remembered.schedule,
             ),
         )
-        history = remembered.history.extended(contexts, returns, mask)
+        mask = evidence.mask
+        history = remembered.history.extended(contexts, returns, mask & fresh)
+        seen = count if self.sliding_window else jnp.zeros_like(count)
         return dataclasses.replace(
             step,
-            memory=Remembered(step.memory, history),
+            memory=Remembered(step.memory, history, progress, seen),
             learning_progress=Maybe.mean(progress, mask),
         )
 
     def check(self, space: ContextSpace) -> None:
         """Checks, beside the rest, that learning progress has a place in the updates."""
         super().check(space)
-        if self.learning_progress is None:
-            return
-        if self.sliding_window:
-            raise ValueError(
-                "teacher.sliding_window must be False with teacher.learning_progress, "
-                "which compares the episodes of an update with those of earlier ones"
-            )
-        if not gives_alpha(self.schedule, self.starts_at, self.aims_at):
+        wanted = self.learning_progress is not None
+        if wanted and not gives_alpha(self.schedule, self.starts_at, self.aims_at):
             raise ValueError(
                 "teacher.learning_progress needs a schedule that gives alpha, such as proportion; "
                 f"a bound is one of the value alone, got {self.schedule!r}"

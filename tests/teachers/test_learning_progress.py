@@ -18,7 +18,7 @@ SPACE = ContextSpace(("mass", "length"), ("kg", "m"), (-4.0, -4.0), (4.0, 4.0))
 TEACHER = SelfPaced(
     initial=Gaussian.from_std((0.0, 0.0), (1.0, 1.0)),
     target=Gaussian.from_std((2.0, 2.0), (0.1, 0.1)),
-    buffer_size=8,
+    buffer_size=6,
     warmup=0,
 )
 ROWS = jax.random.normal(jax.random.key(3), (3, 6, 2))
@@ -66,6 +66,7 @@ def played(monkeypatch):
                 target=teacher.aims_at,
                 memory=memory,
                 returns=RETURNS[number],
+                count=jnp.asarray(6 * (number + 1) if teacher.sliding_window else 6),
             )
             steps.append(teacher.move(state, evidence))
             memory = steps[-1].memory
@@ -100,13 +101,25 @@ def test_without_it_or_with_beta_zero_the_update_gets_the_same_bits(played):
     assert TEACHER.init(jax.random.key(0), SPACE).memory == ()
 
 
+def test_an_episode_that_stays_in_the_window_keeps_its_progress():
+    history = History.empty(5, 2)
+    remembered = Remembered.nothing((), history, 4)
+    assert list(remembered.fresh(jnp.asarray(3))) == [True, True, True, False]
+    remembered = remembered.replace(seen=jnp.asarray(3))
+    # rows hold the episodes 0, 1, 2 and 3, then 4, 5, 2 and 3
+    assert list(remembered.fresh(jnp.asarray(4))) == [False, False, False, True]
+    assert list(remembered.fresh(jnp.asarray(6))) == [True, True, False, True]
+
+
+def test_a_sliding_window_whose_episodes_are_all_new_is_as_one_that_is_emptied(played):
+    emptied, _ = played(TEACHER.replace(learning_progress=0.5))
+    sliding, _ = played(TEACHER.replace(learning_progress=0.5, sliding_window=True))
+    np.testing.assert_array_equal(emptied, sliding)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"sliding_window": True},
-            "teacher.sliding_window must be False with teacher.learning_progress, ",
-        ),
         (
             {"schedule": Bound()},
             "teacher.learning_progress needs a schedule that gives alpha, such as proportion; ",
