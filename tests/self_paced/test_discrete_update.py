@@ -295,6 +295,7 @@ def test_derivatives_equal_central_differences(rule, direction):
             )
 
 
+@pytest.mark.slow
 def test_the_derivative_by_alpha_is_that_of_the_tilted_target_where_nothing_else_holds():
     """p in proportion to mu exp(g / alpha): d (w . p) / d alpha = -Cov_p(w, g) / alpha^2."""
     old, target, rows, values = make(4)
@@ -315,6 +316,7 @@ def test_the_derivative_by_alpha_is_that_of_the_tilted_target_where_nothing_else
     assert slope == pytest.approx(-(probs * centred) @ weights / 0.8**2, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_derivative_by_the_trust_region_is_that_of_the_root_of_the_divergence():
     """Of two rows by reward alone: KL(p || q) = epsilon gives dp / d epsilon = 1 / log(p (1 - q) / (q (1 - p)))."""
     old = np.array([0.6, 0.4])
@@ -385,6 +387,7 @@ def test_a_traced_target_without_mass_keeps_the_old_distribution_with_a_code():
     assert np.all(update.result[np.arange(8) != 2] == Result.CONVERGED)
 
 
+@pytest.mark.slow
 def test_thousands_of_rows_work():
     size = 4000
     problem = make(0, size=size, count=200)

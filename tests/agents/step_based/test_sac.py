@@ -341,6 +341,7 @@ def test_the_published_critic_keeps_the_published_density_and_twin_q_has_the_exa
     assert entropies["twin-q"] == pytest.approx(normal - 2 * (12 - np.log(2)), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_the_slow_copy_follows_at_its_rate(key):
     agent = SMALL.replace(target_rate=0.0)
     before = agent.init(jax.random.fold_in(key, 1), ConstantReward())
