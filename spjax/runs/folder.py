@@ -12,9 +12,7 @@ A part is named by its last iteration.
 """
 
 import dataclasses
-import fcntl
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,26 +80,6 @@ def check_free(folder: Path) -> None:
         raise ValueError(
             f"{folder} exists already; resume it, or choose another folder"
         )
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Holds the run folder for this process; leaves no lock file where no run has begun.
-
-    Raises:
-        ValueError: another process is training in it.
-    """
-    path = folder / ".lock"
-    with open(path, "w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(f"another process is training in {folder}") from None
-        try:
-            yield
-        finally:
-            if not (folder / CONFIG).exists():
-                path.unlink(missing_ok=True)
 
 
 def discard_after(folder: Path, iteration: int) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from spjax.cache import keep_compiled_programs
 from spjax.runs import folder as layout
+from spjax.runs.lock import locked
 from spjax.training.config import RunConfig
 from spjax.training.extension import check_extension, extend, time_left
 from spjax.training.following import Callback, Followers
@@ -104,7 +105,7 @@ def resume(
         return folder
     check_extension(folder, config.num_iterations)
     keep_compiled_programs()
-    with layout.locked(folder):
+    with locked(folder):
         estimate = time_left(folder, config.num_iterations)
         if config.num_iterations != meant:
             extend(folder, config.num_iterations)
@@ -152,7 +153,7 @@ def _claimed(folder: Path) -> Iterator[None]:
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with layout.locked(folder):
+        with locked(folder):
             layout.check_free(folder)
             yield
     finally:
