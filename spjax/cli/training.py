@@ -47,6 +47,8 @@ def resume(args: Sequence[str]) -> None:
         "use",
         "iterations",
         "lanes_at_once",
+        "engine",
+        "address",
     }
     for token in args:
         name = token.partition("=")[0].removeprefix("--").replace("-", "_")
@@ -70,6 +72,8 @@ def resume(args: Sequence[str]) -> None:
             accept_changes=used,
             iterations=values["iterations"],
             lanes_at_once=values["lanes_at_once"],
+            engine=values["engine"],
+            address=values["address"],
         ),
     )
 
@@ -99,6 +103,8 @@ def _start(command: str, flags: type[TrainFlags], args: Sequence[str]) -> None:
                 progress=not how["quiet"],
                 command=line,
                 lanes_at_once=how["lanes_at_once"],
+                engine=how["engine"],
+                address=how["address"],
             ),
         )
     finally:

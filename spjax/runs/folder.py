@@ -12,6 +12,7 @@ A part is named by its last iteration.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -86,8 +87,9 @@ def discard_after(folder: Path, iteration: int) -> None:
     """Removes what a killed process left: parts after its last checkpoint, and half-written files."""
     written = [*parts(folder, METRICS), *parts(folder, EVALUATION)]
     newer = [file for file in written if int(file.stem) > iteration]
-    for file in [*newer, *folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")]:
-        file.unlink()
+    half = [folder.glob(depth + ".*.tmp") for depth in ("", "*/", "*/*/")]
+    for file in itertools.chain(newer, *half):
+        file.unlink(missing_ok=True)
 
 
 def lane_columns(
