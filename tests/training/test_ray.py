@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+from contextlib import suppress
 
 import pytest
 
@@ -11,9 +13,12 @@ from spjax.training.train import Interrupted
 from tests.training.conftest import tiny
 from tests.training.test_resume import assert_same_run
 
-# nothing is sent anywhere, and 127.0.0.1 is not replaced by another address of this machine
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+# nothing is sent anywhere, workers do not give way, and 127.0.0.1 is not replaced by another address
+os.environ |= {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+}
 
 NODE = {
     "num_cpus": 1,
@@ -41,13 +46,25 @@ def cluster():
     cluster.shutdown()
 
 
+def lose(cluster, node):
+    """Lets a node go as a machine does that loses its power: with all its processes."""
+    (raylet,) = (info.process.pid for info in node.all_processes["raylet"])
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(raylet)], capture_output=True, check=True
+    )
+    cluster.remove_node(node, allow_graceful=False)
+    for pid in map(int, listed.stdout.split()):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 @pytest.mark.slow
 def test_a_sweep_that_loses_a_node_and_is_stopped_has_the_bits_of_one_machine(
     cluster, finished, tmp_path, monkeypatch, capsys
 ):
     def happening(bar, iteration, metrics, snapshot):
         if iteration == 2:
-            cluster.remove_node(cluster.second, allow_graceful=False)
+            lose(cluster, cluster.second)
         if iteration == 4:
             signal.raise_signal(signal.SIGTERM)
 
