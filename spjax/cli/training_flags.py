@@ -42,7 +42,7 @@ class TrainFlags(Part):
     )
     engine: str | None = setting(
         None,
-        help="ray, for the nodes of a Ray cluster (default: this process alone)",
+        help="ray: the nodes of a Ray cluster; jax: the processes of a launcher (default: this process)",
     )
     address: str | None = setting(
         None,
@@ -94,7 +94,7 @@ class ResumeFlags(Part):
     )
     engine: str | None = setting(
         None,
-        help="ray, for the nodes of a Ray cluster (default: this process alone)",
+        help="ray: the nodes of a Ray cluster; jax: the processes of a launcher (default: this process)",
     )
     address: str | None = setting(
         None,

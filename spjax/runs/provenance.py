@@ -34,7 +34,7 @@ def device() -> str:
     """Returns what JAX computes on, for example "2 CPU cores (AMD EPYC)" or "4 x NVIDIA H200"."""
     import jax  # reading records and run folders must not start JAX
 
-    devices = jax.devices()
+    devices = jax.local_devices()
     if devices[0].platform == "cpu":
         cores = num_cores()
         return f"{cores} CPU core{'' if cores == 1 else 's'} ({cpu_model()})"

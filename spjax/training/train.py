@@ -46,9 +46,9 @@ def train(
         callback: called with a `Report` after each chunk of iterations, once it is saved; it may stop the run. One or several.
         lanes_at_once: how many lanes are worked on together before they are saved; None for what fits into memory. The results
             are the same; on an accelerator rounding may differ.
-        engine: "ray" for the nodes of a Ray cluster, which all must see the folder; None for this process alone. The results are
-            the same, too.
-        address: of the cluster; None for the one that this machine belongs to.
+        engine: "ray" for the nodes of a Ray cluster, "jax" for processes that a launcher started with the same program; all must
+            see the folder. None for this process alone. The results are the same, too.
+        address: of the Ray cluster; None for the one that this machine belongs to.
 
     Raises:
         ValueError: the configuration is wrong, the folder exists and is not empty, another process is training in it, or the
@@ -57,10 +57,12 @@ def train(
         MemoryError: there is not enough for a single lane.
         OSError: the run folder cannot be written, for example because the disk is full; what was saved before stays.
     """
+    elsewhere = engine_of(engine, address)
+    if elsewhere is not None and elsewhere.follows:
+        return elsewhere.follow()
     folder, followers = Path(folder), Followers.of(callback)
     config.check()
     check_at_once(lanes_at_once)
-    elsewhere = engine_of(engine, address)
     layout.check_free(folder)
     keep_compiled_programs()
     with (
@@ -107,6 +109,9 @@ def resume(
         ValueError: the folder is missing, half-written or from another version, or more iterations are done already.
         Interrupted, OSError: as for `train`.
     """
+    elsewhere = engine_of(engine, address)
+    if elsewhere is not None and elsewhere.follows:
+        return elsewhere.follow()
     folder, followers = Path(folder), Followers.of(callback)
     config = read_config(folder, accept_changes)
     meant = config.num_iterations
@@ -114,7 +119,6 @@ def resume(
         config = dataclasses.replace(config, num_iterations=iterations)
     config.check()
     check_at_once(lanes_at_once)
-    elsewhere = engine_of(engine, address)
     if config.num_iterations == meant and layout.is_finished(folder):
         return folder
     check_extension(folder, config.num_iterations)

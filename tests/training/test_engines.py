@@ -23,7 +23,7 @@ from tests.training.conftest import tiny
 @pytest.mark.parametrize(
     ("how", "why"),
     [
-        ({"engine": "dask"}, r"^engine must be ray, got 'dask'$"),
+        ({"engine": "dask"}, r"^engine must be ray or jax, got 'dask'$"),
         ({"address": "auto"}, r"^an address is for the engine ray, got 'auto' without"),
     ],
 )
@@ -79,16 +79,16 @@ def test_a_worker_uses_no_more_cores_than_it_was_given(tmp_path):
 
 def about(**changes):
     """Returns a worker like this process."""
-    same = About("node7", "", cpu_model(), jax.default_backend(), versions())
+    same = About("node7", "", 1, cpu_model(), jax.default_backend(), versions())
     return same._replace(**changes)
 
 
 def test_a_worker_with_another_jax_or_another_kind_of_device_is_refused():
-    assert ray_cluster._fitting(about()) == about()
-    with pytest.raises(ValueError, match=r"^node7 has jax 0\.1 and this machine \d"):
-        ray_cluster._fitting(about(versions=versions() | {"jax": "0.1"}))
-    with pytest.raises(ValueError, match=r"^node7 computes on tpu and this machine on"):
-        ray_cluster._fitting(about(platform="tpu"))
+    assert share.fitting(about()) == about()
+    with pytest.raises(ValueError, match=r"^node7 has jax 0\.1 and this process \d"):
+        share.fitting(about(versions=versions() | {"jax": "0.1"}))
+    with pytest.raises(ValueError, match=r"^node7 computes on tpu and this process on"):
+        share.fitting(about(platform="tpu"))
 
 
 def test_a_worker_has_the_cores_of_the_smallest_node_or_one_accelerator():

@@ -90,6 +90,15 @@ class Workers(abc.ABC):
 class Engine(abc.ABC):
     """Chooses other processes to work on a run."""
 
+    @property
+    def follows(self) -> bool:
+        """Says whether this process is one of the others, and does its share by `follow`."""
+        return False
+
+    def follow(self) -> Path:
+        """Does this process's share of a run that another one leads, to its end; returns the folder."""
+        raise NotImplementedError
+
     @abc.abstractmethod
     def on(
         self,
@@ -107,7 +116,7 @@ class Engine(abc.ABC):
         """
 
 
-NAMES = ("ray",)
+NAMES = ("ray", "jax")
 
 
 def engine_of(name: str | None, address: str | None) -> Engine | None:
@@ -116,14 +125,18 @@ def engine_of(name: str | None, address: str | None) -> Engine | None:
     Raises:
         ValueError: there is none, its package is not installed, or it has no address.
     """
-    if name is None:
-        if address is not None:
-            raise ValueError(
-                f"an address is for the engine ray, got {address!r} without it"
-            )
-        return None
-    if name not in NAMES:
+    if name not in (None, *NAMES):
         raise ValueError(f"engine must be {' or '.join(NAMES)}, got {name!r}")
+    if address is not None and name != "ray":
+        raise ValueError(
+            f"an address is for the engine ray, got {address!r} without it"
+        )
+    if name is None:
+        return None
+    if name == "jax":
+        from spjax.training.engines.processes import Processes
+
+        return Processes.joined()
     from spjax.training.engines.ray_engine import Ray
 
     return Ray.at(address)

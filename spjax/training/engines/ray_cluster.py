@@ -13,12 +13,10 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-import jax
-
 from spjax.runs import folder as layout
-from spjax.runs.provenance import cpu_model, versions
+from spjax.runs.provenance import cpu_model
 from spjax.training.engines.base import Chunk, Work, Workers
-from spjax.training.engines.share import About, Share, Taken, digest_of
+from spjax.training.engines.share import About, Share, Taken, digest_of, fitting
 from spjax.training.footprint import MOST_AT_ONCE, MOST_ON_DEVICE
 from spjax.training.progress import count
 from spjax.training.rounds import BEFORE
@@ -229,7 +227,7 @@ class Cluster(Workers):
             self._drop(worker, error)
             return None
         if worker.about is None:
-            worker.about, self._failed = _fitting(result), 0
+            worker.about, self._failed = fitting(result), 0
             return None
         taken: Taken = result
         return taken
@@ -263,26 +261,6 @@ def _needs(nodes: Sequence[Mapping[str, float]]) -> dict[str, int]:
         return {"GPU": 1, "CPU": max(1, int(share))}
     cores = [int(node["CPU"]) for node in nodes if node.get("CPU", 0) >= 1]
     return {"CPU": min(cores, default=1)}
-
-
-def _fitting(about: About) -> About:
-    """Returns what a worker is, if it computes what this process would.
-
-    Raises:
-        ValueError: it has other versions, or another kind of device.
-    """
-    here = versions()
-    for name, version in about.versions.items():
-        if version != here.get(name):
-            raise ValueError(
-                f"{about.host} has {name} {version} and this machine {here.get(name)}; every node needs the same versions"
-            )
-    if about.platform != jax.default_backend():
-        raise ValueError(
-            f"{about.host} computes on {about.platform} and this machine on {jax.default_backend()}; "
-            "start the sweep on a node like the others"
-        )
-    return about
 
 
 def _once_more(block: tuple[int, ...], losses: Counter[int]) -> list[tuple[int, ...]]:

@@ -18,6 +18,8 @@ from spjax.runs.checkpoint import Checkpoints
 from spjax.runs.lock import LOCK, Holder
 from spjax.runs.provenance import cpu_model, device, versions
 from spjax.training.engines.base import Chunk
+from spjax.training.footprint import MOST_AT_ONCE
+from spjax.training.program import layout_here
 from spjax.training.rounds import BEFORE, Rounds
 from spjax.training.run_folder import read_config
 
@@ -30,6 +32,7 @@ class About(NamedTuple):
 
     host: str
     device: str
+    workers: int  # lanes that it computes at a time
     processor: str
     platform: str  # of JAX
     versions: dict[str, str | None]
@@ -52,7 +55,7 @@ class Share:
         holder: Holder,
         uses: Sequence[Use],
         lanes_at_once: int | None,
-        cores: int,
+        cores: int | None,
     ) -> None:
         self._folder, self._holder, self._uses = Path(folder), holder, uses
         self._at_once, self._cores = lanes_at_once, cores
@@ -69,9 +72,15 @@ class Share:
             raise ValueError(
                 f"{platform.node()} does not see {self._folder}; put the run folder where every node has it under this path"
             )
-        use_at_most(self._cores)
+        if self._cores is not None:
+            use_at_most(self._cores)
         return About(
-            platform.node(), device(), cpu_model(), jax.default_backend(), versions()
+            platform.node(),
+            device(),
+            layout_here()(MOST_AT_ONCE).workers[0],
+            cpu_model(),
+            jax.default_backend(),
+            versions(),
         )
 
     def take(self, digest: str, chunk: Chunk, lanes: Sequence[int]) -> Taken:
@@ -105,6 +114,26 @@ class Share:
         keep_compiled_programs()
         catalogue.load(self._uses)  # as they are now, which who leads has accepted
         return Rounds(read_config(self._folder, True), checkpoints, self._at_once)
+
+
+def fitting(about: About) -> About:
+    """Returns what a worker is, if it computes what this process would.
+
+    Raises:
+        ValueError: it has other versions, or another kind of device.
+    """
+    here = versions()
+    for name, version in about.versions.items():
+        if version != here.get(name):
+            raise ValueError(
+                f"{about.host} has {name} {version} and this machine {here.get(name)}; every node needs the same versions"
+            )
+    if about.platform != jax.default_backend():
+        raise ValueError(
+            f"{about.host} computes on {about.platform} and this machine on {jax.default_backend()}; "
+            "start it on a node like the others"
+        )
+    return about
 
 
 def digest_of(file: Path) -> str | None:
