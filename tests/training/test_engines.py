@@ -85,9 +85,9 @@ def about(**changes):
 
 def test_a_worker_with_another_jax_or_another_kind_of_device_is_refused():
     assert share.fitting(about()) == about()
-    with pytest.raises(ValueError, match=r"^node7 has jax 0\.1 and this process \d"):
+    with pytest.raises(ValueError, match=r"^node7 has jax 0\.1 and this machine \d"):
         share.fitting(about(versions=versions() | {"jax": "0.1"}))
-    with pytest.raises(ValueError, match=r"^node7 computes on tpu and this process on"):
+    with pytest.raises(ValueError, match=r"^node7 computes on tpu and this machine on"):
         share.fitting(about(platform="tpu"))
 
 
