@@ -5,7 +5,8 @@ are through, and shows how far the run is.
 """
 
 import abc
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,7 @@ class Work(NamedTuple):
     folder: Path  # which they all must see
     holder: Holder  # who leads
     uses: Sequence[Use]  # the user's files that it needs
+    num_lanes: int
     lanes_at_once: int | None  # what the user wants a block to be at most
 
     @classmethod
@@ -39,7 +41,8 @@ class Work(NamedTuple):
         lanes_at_once: int | None,
     ) -> "Work":
         """Returns that of a configuration."""
-        return cls(folder.resolve(), holder, config.uses(), lanes_at_once)
+        uses, num_lanes = config.uses(), len(config.lanes())
+        return cls(folder.resolve(), holder, uses, num_lanes, lanes_at_once)
 
 
 class Workers(abc.ABC):
@@ -117,6 +120,14 @@ class Engine(abc.ABC):
 
 
 NAMES = ("ray", "jax")
+
+
+def with_devices(noun: str, plural: str, devices: Iterable[str]) -> str:
+    """Returns for example "2 workers with 8 CPU cores (AMD EPYC)", from the devices of all."""
+    return ", ".join(
+        f"{number} {noun if number == 1 else plural} with {kind}"
+        for kind, number in Counter(devices).items()
+    )
 
 
 def engine_of(name: str | None, address: str | None) -> Engine | None:

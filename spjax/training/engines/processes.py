@@ -20,13 +20,13 @@ import jax
 from spjax.catalogue import Use
 from spjax.runs import folder as layout
 from spjax.runs.lock import Holder
-from spjax.training.engines.base import Chunk, Engine, Work, Workers
+from spjax.training.engines.base import Chunk, Engine, Work, Workers, with_devices
 from spjax.training.engines.share import About, Share, Taken, digest_of, fitting
 from spjax.training.stopping import first_interrupt
 
 _LOOK = 1_000  # milliseconds of waiting, between looks at the signals
 _END: dict[str, Any] = {}  # what is told to those who follow when there is no more
-_KINDS = {kind.__name__: kind for kind in (ValueError, OSError, MemoryError)}
+_KINDS = {kind.__name__: kind for kind in (ValueError, OSError, MemoryError, Exception)}
 _HOW = (
     "processes that a launcher started, such as SLURM's srun or Open MPI's mpirun, or the environment variables "
     "JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID"
@@ -125,7 +125,9 @@ class Leader(Workers):
     @property
     def device(self) -> str:
         """What each process computes on."""
-        return ", ".join(about.device for about in self._about)
+        return with_devices(
+            "process", "processes", (about.device for about in self._about)
+        )
 
     def meet(self) -> None:
         """Tells the others about the run.
@@ -213,8 +215,8 @@ def _do(name: str, work: Callable[..., Any], *arguments: Any) -> None:
     """Does a piece of work and tells what it returns or, in one sentence, why it failed."""
     try:
         answer = {"result": work(*arguments)}
-    except tuple(_KINDS.values()) as error:
-        (kind,) = (name for name, one in _KINDS.items() if isinstance(error, one))
+    except Exception as error:
+        kind = next(name for name, one in _KINDS.items() if isinstance(error, one))
         answer = {"raised": kind, "why": str(error)}
     _tell(name, answer)
 

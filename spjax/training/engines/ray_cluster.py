@@ -15,7 +15,7 @@ from typing import Any
 
 from spjax.runs import folder as layout
 from spjax.runs.provenance import cpu_model
-from spjax.training.engines.base import Chunk, Work, Workers
+from spjax.training.engines.base import Chunk, Work, Workers, with_devices
 from spjax.training.engines.share import About, Share, Taken, digest_of, fitting
 from spjax.training.footprint import MOST_AT_ONCE, MOST_ON_DEVICE
 from spjax.training.progress import count
@@ -72,10 +72,8 @@ class Cluster(Workers):
     @property
     def device(self) -> str:
         """Kinds of devices, and how many workers have them."""
-        kinds = Counter(about.device for about in self._about)
-        return ", ".join(
-            f"{number} Ray worker{'' if number == 1 else 's'} with {kind}"
-            for kind, number in kinds.items()
+        return with_devices(
+            "Ray worker", "Ray workers", (about.device for about in self._about)
         )
 
     def start(self, say: Callable[[str], object]) -> None:
@@ -86,7 +84,7 @@ class Cluster(Workers):
         """
         if not self._slots:
             raise ValueError("the Ray cluster has no node with a processor core")
-        self._fill(self._slots)
+        self._fill(min(self._slots, self._run.num_lanes))
         late = time.monotonic() + _STARTING
         while any(worker.about is None for worker in self._pool):
             for worker in self._answering():
