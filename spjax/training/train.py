@@ -70,7 +70,10 @@ def train(
         _shown(config, 0, progress) as bar,
         first_interrupt() as interrupted,
         started(
-            elsewhere, Work.of(folder, holder, config, lanes_at_once), bar.note
+            elsewhere,
+            Work.of(folder, holder, config, lanes_at_once),
+            bar.note,
+            interrupted.is_set,
         ) as workers,
     ):
         run = Training(folder, config, bar, lanes_at_once, workers)
@@ -131,7 +134,10 @@ def resume(
             _shown(config, layout.last_iteration(folder), progress) as bar,
             first_interrupt() as interrupted,
             started(
-                elsewhere, Work.of(folder, holder, config, lanes_at_once), bar.note
+                elsewhere,
+                Work.of(folder, holder, config, lanes_at_once),
+                bar.note,
+                interrupted.is_set,
             ) as workers,
         ):
             run = Training(folder, config, bar, lanes_at_once, workers)

@@ -107,15 +107,17 @@ class Engine(abc.ABC):
         self,
         run: Work,
         say: Callable[[str], object],
+        asked: Callable[[], bool],
     ) -> AbstractContextManager[Workers]:
         """Gives the workers of a run folder.
 
         Args:
             run: what there is to work on.
             say: is told in a sentence what happens.
+            asked: says whether somebody has asked for the end, whereupon nobody is waited for.
 
         Raises:
-            ValueError: they cannot be had, or do not fit to this process.
+            ValueError, OSError: they cannot be had, or do not fit to this process.
         """
 
 
@@ -154,9 +156,12 @@ def engine_of(name: str | None, address: str | None) -> Engine | None:
 
 
 def started(
-    engine: Engine | None, run: Work, say: Callable[[str], object]
+    engine: Engine | None,
+    run: Work,
+    say: Callable[[str], object],
+    asked: Callable[[], bool],
 ) -> AbstractContextManager[Workers | None]:
     """Gives the workers of an engine; None where there is none."""
     if engine is None:
         return nullcontext()
-    return engine.on(run, say)
+    return engine.on(run, say, asked)

@@ -89,7 +89,9 @@ class Processes(Engine):
         return Path(told["folder"])
 
     @contextmanager
-    def on(self, run: Work, say: Callable[[str], object]) -> Iterator["Leader"]:
+    def on(
+        self, run: Work, say: Callable[[str], object], asked: Callable[[], bool]
+    ) -> Iterator["Leader"]:
         """Says what there is to do, and makes sure that the others can do it."""
         leader = Leader(next(_numbers), self.of, run)
         try:

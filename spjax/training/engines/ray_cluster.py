@@ -76,17 +76,19 @@ class Cluster(Workers):
             "Ray worker", "Ray workers", (about.device for about in self._about)
         )
 
-    def start(self, say: Callable[[str], object]) -> None:
+    def start(self, say: Callable[[str], object], asked: Callable[[], bool]) -> None:
         """Starts a worker wherever there is room for one.
 
         Raises:
-            ValueError: there is no room, or a worker does not start or does not fit to this process.
+            ValueError: there is no room, or a worker does not fit to this process.
+            OSError: workers do not start.
         """
         if not self._slots:
             raise ValueError("the Ray cluster has no node with a processor core")
-        self._fill(min(self._slots, self._run.num_lanes))
+        number = min(self._slots, self._run.num_lanes)
         late = time.monotonic() + _STARTING
-        while any(worker.about is None for worker in self._pool):
+        while len(self._about) < number and not asked():
+            self._fill(number)
             for worker in self._answering():
                 self._settle(worker)
             if time.monotonic() > late:
@@ -153,7 +155,7 @@ class Cluster(Workers):
 
     @property
     def _slots(self) -> int:
-        """How many workers the cluster has room for now, beside other programs."""
+        """How many workers the cluster has room for now, without other programs."""
         return sum(map(self._room, self._nodes()))
 
     def _nodes(self) -> list[Mapping[str, float]]:
@@ -189,8 +191,10 @@ class Cluster(Workers):
 
     def _give(self, todo: deque[tuple[int, ...]], chunk: Chunk) -> None:
         """Gives free workers blocks, the ones that they had before if possible."""
-        digest = digest_of(self._run.folder / layout.CONFIG)
         free = [one for one in self._pool if one.about and one.doing is None]
+        if not (free and todo):
+            return
+        digest = digest_of(self._run.folder / layout.CONFIG)
         free.sort(key=lambda worker: worker.block not in todo)
         for worker in free[: len(todo)]:
             if worker.block in todo:

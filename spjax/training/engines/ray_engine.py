@@ -45,7 +45,9 @@ class Ray(Engine):
         return cls(_answering(address))
 
     @contextmanager
-    def on(self, run: Work, say: Callable[[str], object]) -> Iterator[Cluster]:
+    def on(
+        self, run: Work, say: Callable[[str], object], asked: Callable[[], bool]
+    ) -> Iterator[Cluster]:
         """Connects, and waits for a worker on every node that is free."""
         import ray
 
@@ -55,7 +57,7 @@ class Ray(Engine):
             _connect(ray, self.address)
         cluster = Cluster(ray, run, variables)
         try:
-            cluster.start(say)
+            cluster.start(say, asked)
             yield cluster
         finally:
             cluster.end()
