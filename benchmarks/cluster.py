@@ -29,7 +29,7 @@ import spjax
 from benchmarks import command_line
 from spjax.analysis.records import measured_here
 from spjax.cores import num_cores
-from spjax.runs.results import write_records
+from spjax.runs.results import write_records_beside
 from spjax.training.following import Report
 from spjax.training.train import restore
 
@@ -87,7 +87,7 @@ def main(
         "command": command_line("benchmarks.cluster"),
         "packages": ("ray",),
     }
-    write_records(
+    write_records_beside(
         RESULTS,
         [
             measured_here(
