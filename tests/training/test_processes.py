@@ -1,15 +1,20 @@
 """Sweeps in several processes of a launcher: two on this machine, as SLURM would start them."""
 
+import errno
+import io
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import pytest
 
 import spjax
+from spjax.runs.lock import Holder
 from spjax.training.engines import processes
-from spjax.training.engines.base import engine_of
+from spjax.training.engines.base import Work, engine_of
 from tests.training.conftest import tiny
 from tests.training.test_resume import assert_same_run
 
@@ -95,6 +100,41 @@ def test_a_process_that_nobody_launched_is_refused(tmp_path, monkeypatch, raised
     with pytest.raises(ValueError, match=why):
         spjax.train(tiny(), tmp_path / "run", engine="jax")
     assert not list(tmp_path.iterdir())
+
+
+class Store(dict):
+    """What JAX's coordination service keeps."""
+
+    key_value_set = dict.__setitem__
+
+    def blocking_key_value_get(self, key, milliseconds):
+        return self[key]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ValueError("no folder"), ValueError),
+        (OSError(errno.ENOSPC, "no room"), OSError),
+        (MemoryError("too little"), MemoryError),
+        (io.UnsupportedOperation("of two kinds"), ValueError),
+        (KeyError("of another kind"), Exception),
+    ],
+)
+def test_what_a_process_raises_reaches_the_one_that_leads(monkeypatch, error, kind):
+    store = Store()
+    monkeypatch.setattr(processes, "_store", lambda: store)
+
+    def failing():
+        raise error
+
+    processes._do("3/about/1", failing)
+    leader = processes.Leader(3, 2, Work(Path("run"), Holder.here(), (), 2, None))
+    with pytest.raises(kind, match=re.escape(str(error))) as raised:
+        leader._answer("about/1")
+    assert type(raised.value) is kind
+    processes._do("3/about/1", lambda: (1, 2))
+    assert leader._answer("about/1") == [1, 2]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Work(NamedTuple):
     ) -> "Work":
         """Returns that of a configuration."""
         uses, num_lanes = config.uses(), len(config.lanes())
-        return cls(folder.resolve(), holder, uses, num_lanes, lanes_at_once)
+        return cls(folder.absolute(), holder, uses, num_lanes, lanes_at_once)
 
 
 class Workers(abc.ABC):
