@@ -4,7 +4,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import FrameType
 
 from rich.console import Console
 
@@ -34,7 +34,7 @@ def first_interrupt() -> Iterator[StopRequest]:
         yield event
         return
 
-    def handle(number: int, frame: Any) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         if event.is_set():
             raise KeyboardInterrupt
         event.number = number

@@ -18,6 +18,7 @@ from spjax.training.engines.base import Work, engine_of
 from tests.training.conftest import tiny
 from tests.training.test_resume import assert_same_run
 
+ROOT = Path(__file__).parents[2]
 LEADS = """
 import sys
 from spjax.training.engines.base import engine_of
@@ -50,6 +51,7 @@ def test_two_processes_that_slurm_starts_train_one_run_with_the_bits_of_one(
             env={
                 **os.environ,
                 **slurm,
+                "PYTHONPATH": str(ROOT),
                 "SLURM_PROCID": str(number),
                 "SLURM_LOCALID": str(number),
             },
