@@ -6,16 +6,24 @@ import threading
 from collections.abc import Iterator
 
 _lock = threading.Lock()
+_most: int | None = None  # cores that this process uses
 _num_working = 0  # lanes that compute at this moment, of all trainings of this process
 
 
 def num_cores() -> int:
     """Returns how many there are; fewer than the machine has where the process is bound to some of them."""
-    return (
+    there = (
         len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
         else os.cpu_count() or 1
     )
+    return there if _most is None else min(there, _most)
+
+
+def use_at_most(number: int) -> None:
+    """Leaves the other cores to other processes."""
+    global _most
+    _most = number
 
 
 @contextlib.contextmanager

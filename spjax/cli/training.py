@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from spjax import catalogue, settings
-from spjax.cli.errors import Stopped, UsageError, run_continues
+from spjax.cli.errors import Failure, Stopped, UsageError, describe, run_continues
 from spjax.cli.flags import Group, parse, read, value_of
 from spjax.cli.own import load_own, uses_of, words
 from spjax.cli.report import report
@@ -18,6 +18,7 @@ from spjax.presets.table import table_of
 from spjax.settings import Part, Value
 from spjax.training import train as training
 from spjax.training.config import PARTS, RunConfig
+from spjax.training.engines.base import engine_of
 from spjax.training.halving import Halving
 
 MAX_SEEDS = 100_000
@@ -41,12 +42,16 @@ def sweep(args: Sequence[str]) -> None:
 
 def resume(args: Sequence[str]) -> None:
     """Continues a run from its newest checkpoint; its length can be changed, its settings cannot."""
+    if _followed(args):
+        return
     fixed = {field.name for field in dataclasses.fields(SweepFlags)} - {
         "quiet",
         "plots",
         "use",
         "iterations",
         "lanes_at_once",
+        "engine",
+        "address",
     }
     for token in args:
         name = token.partition("=")[0].removeprefix("--").replace("-", "_")
@@ -70,11 +75,15 @@ def resume(args: Sequence[str]) -> None:
             accept_changes=used,
             iterations=values["iterations"],
             lanes_at_once=values["lanes_at_once"],
+            engine=values["engine"],
+            address=values["address"],
         ),
     )
 
 
 def _start(command: str, flags: type[TrainFlags], args: Sequence[str]) -> None:
+    if _followed(args):
+        return
     load_own(uses_of(args))
     shown = command
     if args and not args[0].startswith("-"):
@@ -99,12 +108,28 @@ def _start(command: str, flags: type[TrainFlags], args: Sequence[str]) -> None:
                 progress=not how["quiet"],
                 command=line,
                 lanes_at_once=how["lanes_at_once"],
+                engine=how["engine"],
+                address=how["address"],
             ),
         )
     finally:
         if how["out"] is None:  # made here, and empty where nothing began
             with contextlib.suppress(OSError):
                 folder.rmdir()
+
+
+def _followed(args: Sequence[str]) -> bool:
+    """Says whether this process did its share of a run that another one leads; processes join before JAX computes."""
+    if value_of(args, "--engine") != "jax":
+        return False
+    processes = engine_of("jax", None)
+    if processes is None or not processes.follows:
+        return False
+    try:
+        processes.follow()
+    except OSError as error:
+        raise Failure(describe(error)) from error
+    return True
 
 
 def _train(folder: Path, plots: bool, run: Callable[[], Path]) -> None:

@@ -40,6 +40,14 @@ class TrainFlags(Part):
         least=1,
         help="runs worked on together before they are saved (default: what fits into memory)",
     )
+    engine: str | None = setting(
+        None,
+        help="ray: the nodes of a Ray cluster; jax: the processes of a launcher (default: this process)",
+    )
+    address: str | None = setting(
+        None,
+        help="of the Ray cluster (default: auto, the one that this machine is part of)",
+    )
     use: tuple[tuple[str, ...], ...] = setting(
         (), help="files or modules with parts of your own"
     )
@@ -83,6 +91,14 @@ class ResumeFlags(Part):
         None,
         least=1,
         help="runs worked on together before they are saved (default: what fits into memory)",
+    )
+    engine: str | None = setting(
+        None,
+        help="ray: the nodes of a Ray cluster; jax: the processes of a launcher (default: this process)",
+    )
+    address: str | None = setting(
+        None,
+        help="of the Ray cluster (default: auto, the one that this machine is part of)",
     )
     use: tuple[tuple[str, ...], ...] = setting(
         (), help="accept the run's own files as they are now"

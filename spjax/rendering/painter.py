@@ -30,6 +30,8 @@ def main(folder: Path) -> None:
     width, height = frames["size"].tolist()
     model.vis.global_.offwidth, model.vis.global_.offheight = width, height
     camera = _camera(model, frames["camera"].tolist())
+    options = mujoco.MjvOption()
+    options.flags[mujoco.mjtVisFlag.mjVIS_TENDON] = False  # geoms show strings
     with (
         os.fdopen(pixels, "wb") as output,
         mujoco.Renderer(model, height, width) as renderer,
@@ -38,7 +40,7 @@ def main(folder: Path) -> None:
             data.geom_xpos[:] = frames["positions"][index]
             data.geom_xmat[:] = frames["matrices"][index]
             model.geom_size[:] = frames["sizes"][frames["episode"][index]]
-            renderer.update_scene(data, camera)
+            renderer.update_scene(data, camera, options)
             _draw_trail(renderer.scene, frames, index)
             output.write(renderer.render().tobytes())
 

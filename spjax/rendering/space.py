@@ -14,6 +14,7 @@ from spjax.envs.physics import PhysicsState
 from spjax.envs.physics.scene import CompiledScene, compile_scene
 from spjax.rendering.film import Film
 from spjax.rendering.record import Episode
+from spjax.rendering.strings import String, add_strings, hang, strings
 
 MARK = "spjax mark"  # the geom that shows the env's `mark`
 MARK_SIZE = 0.035  # m
@@ -109,7 +110,7 @@ def stage(film: Film, size: tuple[int, int], view: tuple[float, ...] = ()) -> St
 
 
 def decorated(mjcf: str) -> str:
-    """Returns the scene with a floor pattern, a sky, light without glare, and a geom for the env's `mark`.
+    """Returns the scene with a floor pattern, a sky, light without glare, its strings, and a geom for the env's `mark`.
 
     Raises:
         ValueError: it has a geom that films cannot show.
@@ -122,6 +123,7 @@ def decorated(mjcf: str) -> str:
                 f"films show {', '.join(_DRAWN)}; the geom {name!r} is a {kind}"
             )
     _furnish(spec)
+    add_strings(spec)
     spec.worldbody.add_geom(
         name=MARK,
         type=mujoco.mjtGeom.mjGEOM_SPHERE,
@@ -137,7 +139,10 @@ def motion(compiled: CompiledScene, film: Film, episode: Episode) -> Motion:
     """Returns where the geoms are at every control step of an episode."""
     states: PhysicsState = episode.states.physics
     model, data = compiled.model, mujoco.MjData(compiled.model)
-    poses = [_pose(compiled, data, states, time) for time in range(episode.length + 1)]
+    drawn = strings(model)
+    poses = [
+        _pose(compiled, data, states, time, drawn) for time in range(episode.length + 1)
+    ]
     positions, quaternions = (np.array(part) for part in zip(*poses, strict=True))
     sizes, mark = model.geom_size.copy(), film.env.mark(episode.context)
     if mark is None:
@@ -195,7 +200,11 @@ def _furnish(spec: mujoco.MjSpec) -> None:
 
 
 def _pose(
-    compiled: CompiledScene, data: mujoco.MjData, states: PhysicsState, time: int
+    compiled: CompiledScene,
+    data: mujoco.MjData,
+    states: PhysicsState,
+    time: int,
+    drawn: tuple[String, ...],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns positions [m] and quaternions of all geoms."""
     model = compiled.model
@@ -208,7 +217,10 @@ def _pose(
     quaternions = np.empty((model.ngeom, 4))
     for quaternion, matrix in zip(quaternions, data.geom_xmat, strict=True):
         mujoco.mju_mat2Quat(quaternion, matrix)
-    return data.geom_xpos.copy(), quaternions
+    positions = data.geom_xpos.copy()
+    for string in drawn:
+        hang(string, data, positions, quaternions)
+    return positions, quaternions
 
 
 def _camera(

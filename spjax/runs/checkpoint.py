@@ -7,9 +7,10 @@ A file is NumPy's .npz, arrays by name, a row a lane. Its parts carry checksums,
 here is shared between two folders: trainings in threads of one process do not meet.
 """
 
+import time
 import zipfile
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from numpy.lib.npyio import NpzFile
 from spjax.runs.files import write_atomically
 
 Kind = tuple[tuple[int, ...], np.dtype]  # shape and dtype of a row of an array
+_LOOK_AGAIN = 0.05  # seconds
 LANES = "lanes"  # the array that says which lanes a block holds
 
 
@@ -66,6 +68,20 @@ class Checkpoints:
                 for row, lane in enumerate(_lanes_of(path)):
                     found[lane] = path, row
         return found
+
+    def wait_for(self, iteration: int, lanes: Collection[int], seconds: float) -> None:
+        """Waits until lanes are there that another machine has saved: a shared file system may show them late.
+
+        Raises:
+            OSError: after so many seconds they are not.
+        """
+        end = time.monotonic() + seconds
+        while missing := set(lanes) - self.lanes(iteration).keys():
+            if time.monotonic() > end:
+                raise OSError(
+                    f"{self._folder} does not show {len(missing)} runs that were saved there at iteration {iteration}"
+                )
+            time.sleep(_LOOK_AGAIN)
 
     def restore(
         self,
@@ -121,9 +137,10 @@ class Checkpoints:
             with _opened(path) as file:
                 for name in names:
                     rows[name].append(file[name])
-        order = np.argsort(lanes)
-        joined = {name: np.concatenate(rows[name])[order] for name in names}
-        return [lanes[place] for place in order], joined
+        # a worker that was taken for lost may have saved a lane once more, with the same bits
+        found, places = np.unique(lanes, return_index=True)
+        joined = {name: np.concatenate(rows[name])[places] for name in names}
+        return found.tolist(), joined
 
     def discard_unreadable(self, iteration: int, kinds: Mapping[str, Kind]) -> None:
         """Removes the files of an iteration that hold no states of these kinds."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ def whole(path: Path) -> Iterator[Path]:
     After an error nothing is left of it, and an older file stays as it was.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}.tmp")
     try:
         yield temporary
         os.replace(temporary, path)

@@ -12,9 +12,8 @@ A part is named by its last iteration.
 """
 
 import dataclasses
-import fcntl
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -86,32 +85,13 @@ def check_free(folder: Path) -> None:
         )
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Holds the run folder for this process; leaves no lock file where no run has begun.
-
-    Raises:
-        ValueError: another process is training in it.
-    """
-    path = folder / ".lock"
-    with open(path, "w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(f"another process is training in {folder}") from None
-        try:
-            yield
-        finally:
-            if not (folder / CONFIG).exists():
-                path.unlink(missing_ok=True)
-
-
 def discard_after(folder: Path, iteration: int) -> None:
     """Removes what a killed process left: parts after its last checkpoint, and half-written files."""
     written = [*parts(folder, METRICS), *parts(folder, EVALUATION)]
     newer = [file for file in written if int(file.stem) > iteration]
-    for file in [*newer, *folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")]:
-        file.unlink()
+    half = [folder.glob(depth + ".*.tmp") for depth in ("", "*/", "*/*/")]
+    for file in itertools.chain(newer, *half):
+        file.unlink(missing_ok=True)
 
 
 def lane_columns(

@@ -34,12 +34,26 @@ def device() -> str:
     """Returns what JAX computes on, for example "2 CPU cores (AMD EPYC)" or "4 x NVIDIA H200"."""
     import jax  # reading records and run folders must not start JAX
 
-    devices = jax.devices()
+    devices = jax.local_devices()
     if devices[0].platform == "cpu":
         cores = num_cores()
-        return f"{cores} CPU core{'' if cores == 1 else 's'} ({_cpu_model()})"
+        return f"{cores} CPU core{'' if cores == 1 else 's'} ({cpu_model()})"
     kind = devices[0].device_kind
     return kind if len(devices) == 1 else f"{len(devices)} x {kind}"
+
+
+def cpu_model() -> str:
+    """Returns the name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = [
+        line.partition(":")[2].strip()
+        for line in lines
+        if line.startswith("model name")
+    ]
+    return models[0] if models else platform.processor() or platform.machine()
 
 
 def _version(package: str) -> str | None:
@@ -56,16 +70,3 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    models = [
-        line.partition(":")[2].strip()
-        for line in lines
-        if line.startswith("model name")
-    ]
-    return models[0] if models else platform.processor() or platform.machine()

@@ -18,7 +18,7 @@ so the result always lies within ``max_kl`` of the distribution that was handed 
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -210,7 +210,9 @@ _update.defvjp(_update_forward, _update_backward)
 @functools.partial(
     jax.jit, static_argnums=(0, 1), inline=True
 )  # so that calls outside of jit are compiled too
-def _in_precision(function: Callable[..., Any], static: Static, *arguments: Any) -> Any:
+def _in_precision(
+    function: Callable[..., PyTree], static: Static, *arguments: PyTree
+) -> PyTree:
     function = functools.partial(function, static)
     return (in_float64(function) if static.precision == "float64" else function)(
         *arguments

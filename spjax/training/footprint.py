@@ -116,7 +116,9 @@ def plan(program: Program, length: int, num_lanes: int, at_once: int | None) -> 
     footprint, free = Footprint.of(program, length), free_memory()
     if isinstance(program.layout, Calls):
         return plan_on_cpu(footprint, free, num_lanes, at_once)
-    return plan_on_devices(footprint, free, num_lanes, at_once, jax.device_count())
+    return plan_on_devices(
+        footprint, free, num_lanes, at_once, jax.local_device_count()
+    )
 
 
 def plan_on_cpu(
@@ -215,7 +217,7 @@ def peak_memory() -> int:
 
 def free_memory() -> int:
     """Returns the bytes that can be had: of an accelerator's memory, or of the machine's, or what a container is left."""
-    device = jax.devices()[0]
+    device = jax.local_devices()[0]
     if device.platform != "cpu":
         known = device.memory_stats() or {}
         if "bytes_limit" in known:

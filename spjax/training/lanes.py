@@ -124,7 +124,7 @@ class Calls(Layout):
             return jax.tree.map(lambda leaf: leaf[index], host)
 
         lanes = tuple(lane(index) for index in range(self.num_lanes))
-        return jax.device_put(lanes, jax.devices()[0])
+        return jax.device_put(lanes, jax.local_devices()[0])
 
     def to_host(self, lanes: Lanes) -> PyTree:
         """Returns copies."""
@@ -190,7 +190,7 @@ class Vmapped(Layout):
     @property
     def workers(self) -> tuple[int, str]:
         """Devices, or fewer if there are not so many lanes."""
-        return min(jax.device_count(), self.room or self.num_lanes), "device"
+        return min(jax.local_device_count(), self.room or self.num_lanes), "device"
 
     def to_devices(self, host: PyTree) -> Lanes:
         """Returns sharded arrays [lane, ...]."""
@@ -220,7 +220,7 @@ class Vmapped(Layout):
     def one(self, lanes: Lanes, index: int) -> PyTree:
         """Returns it on the first device."""
         lane = jax.tree.map(lambda leaf: leaf[index], lanes)
-        return jax.device_put(lane, jax.devices()[0])
+        return jax.device_put(lane, jax.local_devices()[0])
 
     def trace(
         self,
@@ -254,7 +254,8 @@ class Vmapped(Layout):
     @property
     def _sharding(self) -> NamedSharding:
         return NamedSharding(
-            Mesh(np.asarray(jax.devices()[: self.workers[0]]), ("lanes",)), P("lanes")
+            Mesh(np.asarray(jax.local_devices()[: self.workers[0]]), ("lanes",)),
+            P("lanes"),
         )
 
 

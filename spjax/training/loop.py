@@ -1,7 +1,5 @@
 """The host loop of one run: a chunk of all lanes, what came out of it, whom to tell, and when to stop."""
 
-import signal
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +12,7 @@ from spjax.runs.checkpoint import Checkpoints
 from spjax.runs.read import read_returns
 from spjax.training import halving
 from spjax.training.config import RunConfig
+from spjax.training.engines.base import Workers
 from spjax.training.extension import duration
 from spjax.training.following import Followers, Report
 from spjax.training.footprint import amount
@@ -28,21 +27,8 @@ from spjax.training.progress import (
     standstill,
 )
 from spjax.training.rounds import BEFORE, Results, Rounds, newest
+from spjax.training.stopping import Interrupted, StopRequest
 from spjax.training.writer import Writer
-
-
-class Interrupted(Exception):
-    """Ctrl-C was pressed, or the process was asked to end; the run is saved and can be resumed, or it has just finished."""
-
-    def __init__(self, where: str, number: int = signal.SIGINT) -> None:
-        super().__init__(where)
-        self.number = number  # of the signal
-
-
-class StopRequest(threading.Event):
-    """Set by the signal that asks for the end."""
-
-    number: int = signal.SIGINT
 
 
 class Training:
@@ -54,12 +40,14 @@ class Training:
         config: RunConfig,
         bar: SweepProgress,
         lanes_at_once: int | None,
+        workers: Workers | None = None,
     ) -> None:
         self.folder, self.config = folder, config
         self._bar, self._lanes = bar, config.lanes()
         self._writer = Writer(folder, config)
         self._checkpoints = Checkpoints(folder / layout.CHECKPOINTS)
-        self._rounds = Rounds(config, self._checkpoints, lanes_at_once)
+        self._workers = workers
+        self._rounds = Rounds(config, self._checkpoints, lanes_at_once, workers)
         self._cuts: list[cut_lanes.Cut] = []
         self._watched = bar.shown  # whether a standstill is still to be said
         self._frozen: set[int] = set()  # lanes, as far as they are said
@@ -86,17 +74,20 @@ class Training:
 
     def compile(self) -> None:
         """Compiles, and says how the sweep is worked on."""
-        plan = self._rounds.plan
-        if plan.why:
-            self._bar.note(plan.why)
         seconds = self._rounds.seconds_left(
             self._active(self._next()), self.config.num_iterations
         )
-        time_known = "" if seconds is None else f" and {duration(seconds)}"
-        self._bar.note(
-            f"{count(len(self._lanes), 'run')} on {count(*self._rounds.workers)}, "
-            f"about {amount(plan.memory)} of memory{time_known}; compiling"
-        )
+        time_known = [] if seconds is None else [duration(seconds)]
+        on = f"{count(len(self._lanes), 'run')} on {count(*self._rounds.workers)}"
+        if self._workers is not None:  # which compile themselves
+            about = "".join(f", about {time}" for time in time_known)
+            self._bar.note(f"{on} of {self._workers.place}{about}")
+            return
+        plan = self._rounds.plan
+        if plan.why:
+            self._bar.note(plan.why)
+        about = " and ".join([f"{amount(plan.memory)} of memory", *time_known])
+        self._bar.note(f"{on}, about {about}; compiling")
         _, seconds = self._rounds.compile(self._active(self._next()))
         self._writer.compile_seconds = seconds
         self._bar.note(f"compiled in {seconds:.0f} s")
@@ -138,6 +129,8 @@ class Training:
                     self._bar.note(where)
                     return
         rounds.remember_speed()
+        if self._workers is not None:
+            self._writer.compile_seconds = self._workers.compile_seconds
         self._writer.finish(self._last_states())
         if (
             interrupted.is_set()

@@ -15,6 +15,7 @@ import numpy as np
 
 from spjax.runs.checkpoint import Checkpoints, Kind
 from spjax.training.config import RunConfig
+from spjax.training.engines.base import Chunk, Workers
 from spjax.training.experiment import Metrics
 from spjax.training.footprint import Plan, plan
 from spjax.training.lanes import Calls, Lanes
@@ -23,6 +24,7 @@ from spjax.training.speed import known_seconds, remember
 from spjax.trees import by_path
 
 _READ_TOGETHER = 256  # lanes, to see whether they can be read
+UNTIL_SEEN = 60.0  # seconds, until a shared file system shows what is saved
 BEFORE = -1  # the iteration of a run that does not even have its first evaluation
 
 
@@ -44,11 +46,16 @@ class Rounds:
     """The states of all lanes, on the devices or in checkpoints."""
 
     def __init__(
-        self, config: RunConfig, checkpoints: Checkpoints, at_once: int | None
+        self,
+        config: RunConfig,
+        checkpoints: Checkpoints,
+        at_once: int | None,
+        workers: Workers | None = None,
     ) -> None:
         self.iteration = BEFORE  # that all lanes which go on have behind them
         self._length = min(config.evaluate_every, config.num_iterations)
         self._config, self._checkpoints = config, checkpoints
+        self._workers = workers  # that go through the blocks; None for this process
         self._lanes = config.lanes()
         self._on_devices: dict[tuple[int, ...], Lanes] = {}
         self._busy = [0.0, 0.0]  # seconds of workers, and lanes x iterations in them
@@ -69,6 +76,8 @@ class Rounds:
     @property
     def workers(self) -> tuple[int, str]:
         """How many lanes run at the same time, and what a lane runs on."""
+        if self._workers is not None:
+            return self._workers.workers
         return type(self._first.layout)(self.plan.at_once).workers
 
     def blocks(self, lanes: Sequence[int]) -> list[tuple[int, ...]]:
@@ -136,6 +145,45 @@ class Rounds:
         there = self._checkpoints.lanes(target)
         todo = [lane for lane in lanes if lane not in there]
         counter = _Counter(len(lanes) - len(todo), len(lanes), told)
+        if self._workers is None:
+            written = self._through_all(target, todo, write, counter, say, between)
+        else:
+            chunk = Chunk(self.iteration, target)
+            self._workers.take(chunk, todo, told=counter.more, say=say, between=between)
+            self._checkpoints.wait_for(target, lanes, UNTIL_SEEN)
+            written = None
+        if written is None:
+            written = self._together(target, lanes)
+            write(written)
+        self.iteration = target
+        return written
+
+    def share(
+        self, chunk: Chunk, lanes: Sequence[int], say: Callable[[str], object]
+    ) -> None:
+        """Takes these lanes through a chunk and saves them in blocks, for another process that leads.
+
+        Raises:
+            OSError, MemoryError: as for `advance`.
+        """
+        if chunk.iteration != self.iteration:
+            self._on_devices.clear()
+        self.iteration = chunk.iteration
+        counter = _Counter(0, len(lanes), lambda done, of: None)
+        self._through_all(chunk.target, lanes, None, counter, say, lambda: None)
+        self.iteration = chunk.target
+
+    def _through_all(
+        self,
+        target: int,
+        todo: Sequence[int],
+        write: Write | None,
+        counter: "_Counter",
+        say: Callable[[str], object],
+        between: Callable[[], object],
+    ) -> Results | None:
+        """Goes through block after block; returns the results where all lanes are one block and are written."""
+        num_todo, start = len(todo), counter.done
         kept, self._on_devices = self._on_devices, {}
         written = None
         while todo:
@@ -147,25 +195,21 @@ class Rounds:
                     raise
                 kept.clear()
                 self._on_devices.clear()
-                counter.done = len(lanes) - len(todo)
+                counter.done = start + num_todo - len(todo)
                 say(self._smaller(block, error))
                 continue
-            if len(block) == len(self._lanes):
+            if write is not None and len(block) == len(self._lanes):
                 write(results)
                 self._checkpoints.save(target, program.to_arrays(states))
                 written = results
             else:
                 arrays = program.to_arrays(states) | _named(results)
                 self._checkpoints.save_block(target, block, arrays)
-            if self.plan.resident or len(block) == len(lanes):
+            if self.plan.resident or len(block) == num_todo:
                 self._on_devices[block] = states
             todo = todo[len(block) :]
             if todo:
                 between()
-        if written is None:
-            written = self._together(target, lanes)
-            write(written)
-        self.iteration = target
         return written
 
     def states(
@@ -281,6 +325,10 @@ class _Counter:
         with self._lock:
             self.done += 1
             self._told(self.done, self._of)
+
+    def more(self, number: int) -> None:
+        """Counts so many more."""
+        self.up_to(self.done + number)
 
     def up_to(self, number: int) -> None:
         """Counts those that nobody has counted."""

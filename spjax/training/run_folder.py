@@ -16,13 +16,17 @@ from spjax.runs.schema import FORMAT_VERSION, Contexts, Moments, RunRecord
 from spjax.training.config import PARTS, RunConfig
 
 
-def write_config(folder: Path, config: RunConfig, command: str) -> None:
+def write_config(
+    folder: Path, config: RunConfig, command: str, computed_on: str | None = None
+) -> None:
     """Writes config.json, the first file of a run."""
-    write_record(folder, record_of(config, command))
+    write_record(folder, record_of(config, command, computed_on))
 
 
-def record_of(config: RunConfig, command: str) -> RunRecord:
-    """Returns what the run folder of a configuration says."""
+def record_of(
+    config: RunConfig, command: str, computed_on: str | None = None
+) -> RunRecord:
+    """Returns what the run folder of a configuration says; it is computed on the device of this process if no other is named."""
     resolved = config.resolved
     task, space = resolved.task, resolved.task.context_space
     spelled = resolved.spelled()
@@ -50,7 +54,7 @@ def record_of(config: RunConfig, command: str) -> RunRecord:
         plane=task.plane,
         scenery_name=task.scenery_name,
         versions=versions(),
-        device=device(),
+        device=computed_on or device(),
         commit=commit(),
         command=command,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -1,26 +1,26 @@
 """Training from the start, or from where a run folder stops."""
 
 import dataclasses
-import signal
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from spjax.cache import keep_compiled_programs
 from spjax.runs import folder as layout
+from spjax.runs.lock import Holder, locked
 from spjax.training.config import RunConfig
+from spjax.training.engines.base import Work, engine_of, started
 from spjax.training.extension import check_extension, extend, time_left
 from spjax.training.following import Callback, Followers
 from spjax.training.footprint import check_at_once
 from spjax.training.lanes import Lanes
-from spjax.training.loop import Interrupted, StopRequest, Training, newest_states
+from spjax.training.loop import Training, newest_states
 from spjax.training.program import Program
 from spjax.training.progress import SweepProgress
 from spjax.training.run_folder import read_config, write_config
+from spjax.training.stopping import Interrupted, first_interrupt
 
 __all__ = ["Interrupted", "restore", "resume", "train"]
 
@@ -33,6 +33,8 @@ def train(
     command: str = "spjax.train",
     callback: Callback | Sequence[Callback] | None = None,
     lanes_at_once: int | None = None,
+    engine: str | None = None,
+    address: str | None = None,
 ) -> Path:
     """Trains every lane of a sweep and returns its run folder.
 
@@ -44,26 +46,39 @@ def train(
         callback: called with a `Report` after each chunk of iterations, once it is saved; it may stop the run. One or several.
         lanes_at_once: how many lanes are worked on together before they are saved; None for what fits into memory. The results
             are the same; on an accelerator rounding may differ.
+        engine: "ray" for the nodes of a Ray cluster, "jax" for processes that a launcher started with the same program; all must
+            see the folder. None for this process alone. The results are the same, too.
+        address: of the Ray cluster; None for the one that this machine belongs to.
 
     Raises:
-        ValueError: the configuration is wrong, the folder exists and is not empty, or another process is training in it.
+        ValueError: the configuration is wrong, the folder exists and is not empty, another process is training in it, or the
+            engine cannot be had.
         Interrupted: Ctrl-C or SIGTERM; the run folder holds everything up to the last chunk.
         MemoryError: there is not enough for a single lane.
         OSError: the run folder cannot be written, for example because the disk is full; what was saved before stays.
     """
+    elsewhere = engine_of(engine, address)
+    if elsewhere is not None and elsewhere.follows:
+        return elsewhere.follow()
     folder, followers = Path(folder), Followers.of(callback)
     config.check()
     check_at_once(lanes_at_once)
     layout.check_free(folder)
     keep_compiled_programs()
     with (
-        _claimed(folder),
+        _claimed(folder) as holder,
         _shown(config, 0, progress) as bar,
-        _first_interrupt() as interrupted,
+        first_interrupt() as interrupted,
+        started(
+            elsewhere,
+            Work.of(folder, holder, config, lanes_at_once),
+            bar.note,
+            interrupted.is_set,
+        ) as workers,
     ):
-        run = Training(folder, config, bar, lanes_at_once)
+        run = Training(folder, config, bar, lanes_at_once, workers)
         run.compile()
-        write_config(folder, config, command)
+        write_config(folder, config, command, workers.device if workers else None)
         run.go(interrupted, followers)
     return folder
 
@@ -76,6 +91,8 @@ def resume(
     iterations: int | None = None,
     callback: Callback | Sequence[Callback] | None = None,
     lanes_at_once: int | None = None,
+    engine: str | None = None,
+    address: str | None = None,
 ) -> Path:
     """Continues a run from its newest checkpoint; a finished run is left as it is, or extended.
 
@@ -88,11 +105,16 @@ def resume(
         iterations: how long the run is from now on; None for as long as it was meant to be.
         callback: as for `train`.
         lanes_at_once: as for `train`; it need not be what it was.
+        engine: as for `train`; it need not be what it was.
+        address: as for `train`.
 
     Raises:
         ValueError: the folder is missing, half-written or from another version, or more iterations are done already.
         Interrupted, OSError: as for `train`.
     """
+    elsewhere = engine_of(engine, address)
+    if elsewhere is not None and elsewhere.follows:
+        return elsewhere.follow()
     folder, followers = Path(folder), Followers.of(callback)
     config = read_config(folder, accept_changes)
     meant = config.num_iterations
@@ -104,15 +126,21 @@ def resume(
         return folder
     check_extension(folder, config.num_iterations)
     keep_compiled_programs()
-    with layout.locked(folder):
+    with locked(folder) as holder:
         estimate = time_left(folder, config.num_iterations)
         if config.num_iterations != meant:
             extend(folder, config.num_iterations)
         with (
             _shown(config, layout.last_iteration(folder), progress) as bar,
-            _first_interrupt() as interrupted,
+            first_interrupt() as interrupted,
+            started(
+                elsewhere,
+                Work.of(folder, holder, config, lanes_at_once),
+                bar.note,
+                interrupted.is_set,
+            ) as workers,
         ):
-            run = Training(folder, config, bar, lanes_at_once)
+            run = Training(folder, config, bar, lanes_at_once, workers)
             run.restore()
             if estimate is not None:
                 bar.note(estimate)
@@ -147,14 +175,14 @@ def restore(
 
 
 @contextmanager
-def _claimed(folder: Path) -> Iterator[None]:
+def _claimed(folder: Path) -> Iterator[Holder]:
     """Holds the folder of a new run; a folder that was made for a run that never began goes again."""
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with layout.locked(folder):
+        with locked(folder) as holder:
             layout.check_free(folder)
-            yield
+            yield holder
     finally:
         if made:
             with suppress(OSError):  # not empty: a run
@@ -163,36 +191,3 @@ def _claimed(folder: Path) -> Iterator[None]:
 
 def _shown(config: RunConfig, start: int, progress: bool) -> SweepProgress:
     return SweepProgress(config.num_iterations, start, Console(), progress)
-
-
-@contextmanager
-def _first_interrupt() -> Iterator[StopRequest]:
-    """Yields an event that the first Ctrl-C or SIGTERM sets; a second one raises KeyboardInterrupt at once.
-
-    SIGTERM is how a cluster ends a job. Who handles it already goes on to do so.
-    """
-    event = StopRequest()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-
-    def handle(number: int, frame: Any) -> None:
-        if event.is_set():
-            raise KeyboardInterrupt
-        event.number = number
-        event.set()
-        said = (
-            "stopping after this chunk; press Ctrl-C again to stop at once"
-            if number == signal.SIGINT
-            else "asked to end; stopping after this chunk"
-        )
-        Console(stderr=True).print(said)
-
-    previous = {signal.SIGINT: signal.signal(signal.SIGINT, handle)}
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        previous[signal.SIGTERM] = signal.signal(signal.SIGTERM, handle)
-    try:
-        yield event
-    finally:
-        for number, before in previous.items():
-            signal.signal(number, before)

@@ -71,6 +71,7 @@ def test_a_run_folder_becomes_pictures_that_fit_a_readme(make_run: MakeRun) -> N
         assert 400 <= height <= 1100
 
 
+@pytest.mark.slow
 def test_what_was_not_recorded_is_not_drawn(make_run: MakeRun) -> None:
     files = plot_run(make_run(teacher="default", schedule=None, finished=False))
     assert [file.stem for file in files] == [

@@ -210,6 +210,7 @@ def test_the_tests_catch_what_they_look_at_and_nothing_else(root: Path) -> None:
     assert (nobody.caught, nobody.by, nobody.tests) == (False, "", 0)
 
 
+@pytest.mark.slow
 def test_an_endless_loop_is_caught_by_its_time_out(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,6 +270,7 @@ def test_without_the_change_no_test_fails(
     assert "2 of 2, 0 caught" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_and_a_better_test_is_noticed(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,6 +100,7 @@ def test_resume_makes_a_finished_run_longer_and_refuses_fewer_iterations(
     assert load_run(run).config.num_iterations == 3
 
 
+@pytest.mark.slow
 def test_evaluate_prints_a_row_a_seed_repeats_exactly_and_changes_nothing(
     trained, capsys
 ):

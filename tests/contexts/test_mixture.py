@@ -45,6 +45,7 @@ def density(p, contexts):
     )
 
 
+@pytest.mark.slow
 def test_density_and_moments_are_those_of_the_components_together():
     p, contexts = mixture(), np.array([[0.0, 4.0], [2.0, 1.0]])
     np.testing.assert_allclose(

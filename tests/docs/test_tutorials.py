@@ -109,10 +109,9 @@ def test_the_tutorial_trains_survives_a_kill_and_is_evaluated_drawn_and_filmed(
 @pytest.mark.slow
 def test_the_picture_is_drawn_with_the_built_in_ones_and_alone(tmp_path):
     train, together, alone = commands((TUTORIALS / "own_picture.md").read_text())
-    run_well(tmp_path, smaller(train))
     pictures = tmp_path / "runs" / "drawn" / "pictures"
     own = pictures / "training_and_target.png"
-    run_well(tmp_path, together)
+    run_well(tmp_path, smaller(train), together)
     assert own.is_file()
     assert (pictures / "learning_curve.png").is_file()
     for picture in pictures.iterdir():

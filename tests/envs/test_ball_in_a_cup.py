@@ -227,6 +227,7 @@ def test_a_touch_of_the_palm_ends_the_movement_and_the_step_before_is_judged():
     assert not jnp.allclose(moved.before.qpos, moved.state.qpos)
 
 
+@pytest.mark.slow
 def test_the_ball_stays_on_its_string():
     theta = jnp.asarray(TASK.parameter_std) * jax.random.normal(
         jax.random.key(3), (15,)

@@ -220,6 +220,7 @@ def test_a_teacher_goes_on_from_its_state_with_the_same_bits(through):
     same(teacher.state_dict(), other.state_dict())
 
 
+@pytest.mark.slow
 def test_a_state_dict_is_a_copy():
     teacher = made()
     before = teacher.state_dict()

@@ -81,7 +81,7 @@ def test_the_device_is_said_in_words(
     device = SimpleNamespace(platform=platform, device_kind="NVIDIA H100 80GB HBM3")
     monkeypatch.setattr(jax, "devices", lambda: [device] * count)
     monkeypatch.setattr(provenance, "num_cores", lambda: 3)
-    monkeypatch.setattr(provenance, "_cpu_model", lambda: "Fast Chip")
+    monkeypatch.setattr(provenance, "cpu_model", lambda: "Fast Chip")
     assert provenance.device() == expected
 
 

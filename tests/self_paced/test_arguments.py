@@ -115,6 +115,7 @@ def test_a_family_without_floors_refuses_one():
         update_context(**GOOD | change)
 
 
+@pytest.mark.slow
 def test_a_target_without_weight_where_the_old_distribution_has_some_is_refused():
     change = {"contexts": jnp.asarray(TABLE[np.zeros(40, int)])}
     old, target = Discrete.uniform(TABLE), Discrete.from_weights(TABLE, [1.0, 0.0, 1.0])

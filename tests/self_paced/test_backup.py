@@ -64,6 +64,7 @@ def performance(new, lane):
     return float((ratios.squeeze() * np.asarray(VALUES)).mean())
 
 
+@pytest.mark.slow
 def test_what_is_done_depends_on_where_the_bound_is(updates):
     _, new, record, _ = updates
     assert list(record.mode[:3]) == [Mode.TARGET, Mode.RESTORED, Mode.REWARD]
@@ -77,6 +78,7 @@ def test_what_is_done_depends_on_where_the_bound_is(updates):
     assert record.kl[2] == pytest.approx(MAX_KL, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_restored_bound_lets_the_target_come_nearer_than_the_best_performance(
     updates,
 ):
@@ -84,6 +86,7 @@ def test_a_restored_bound_lets_the_target_come_nearer_than_the_best_performance(
     assert costs[0] < costs[1] < costs[2]
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_restored_update_are_central_differences(updates):
     costs, _, record, (by_bound, by_region) = updates
     expected = (costs[4] - costs[3]) / 2e-5, (costs[6] - costs[5]) / 2e-5

@@ -77,6 +77,7 @@ def scale_step(values, slack):
     return new
 
 
+@pytest.mark.slow
 def test_a_scale_step_ends_at_the_scale_nearest_to_the_target_if_nothing_forbids_it():
     """KL(new || target) of the covariance s S0 is (s tr(St^-1 S0) - k log s) / 2 + const, least at s = k / tr(St^-1 S0)."""
     covariance, wanted = OLD_CHOL @ OLD_CHOL.T, TARGET_CHOL @ TARGET_CHOL.T

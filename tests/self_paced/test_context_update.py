@@ -287,6 +287,7 @@ def test_at_the_target_a_capped_alpha_holds_the_distribution_there():
     assert update.kl.max() < 1e-8
 
 
+@pytest.mark.slow
 def test_the_bound_rule_rewards_then_approaches_then_freezes_in_one_compiled_function():
     problem = make_problem(0, 3)
     old = Gaussian(
@@ -426,6 +427,7 @@ def test_from_the_initial_to_the_narrow_target_single_and_double_precision_agree
     np.testing.assert_allclose(single_kl[:20], double_kl[:20], rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_calls_outside_of_jit_are_compiled_once_and_return_what_those_inside_do(
     monkeypatch,
 ):

@@ -151,6 +151,7 @@ def test_an_optimum_with_its_multipliers_is_known_for_one_whatever_was_predicted
     assert float(after.violation) == pytest.approx(0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [[1.1, 0.0], [0.0, -0.9], [0.3, -0.96]])
 def test_a_start_that_violates_one_of_two_constraints_a_little_is_infeasible(start):
     def lens(z, point):

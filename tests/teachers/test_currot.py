@@ -91,6 +91,7 @@ def test_shares_of_the_ways_are_those_that_scipy_finds():
         assert np.sqrt((np.asarray(found) ** 2 * squares).mean()) <= most
 
 
+@pytest.mark.slow
 def test_particles_go_to_the_target_in_steps_of_at_most_epsilon(iterate):
     states, metrics = play(iterate, (0.0, 2.0), 24)
     assert [int(m.updates) for m in metrics[:4]] == [0, 1, 1, 2]  # 32 episodes each
@@ -106,6 +107,7 @@ def test_particles_go_to_the_target_in_steps_of_at_most_epsilon(iterate):
     np.testing.assert_allclose(metrics[-1].context_mean, (3.0, 1.6), atol=0.15)
 
 
+@pytest.mark.slow
 def test_particles_stop_where_the_expected_return_would_fall_below_delta(iterate):
     states, metrics = play(iterate, (-2.0, 2.0), 30)  # below 1 from the middle on
     last = np.asarray(states[-1].particles)
@@ -114,6 +116,7 @@ def test_particles_stop_where_the_expected_return_would_fall_below_delta(iterate
     assert float(metrics[-1].expected_return) == pytest.approx(1.0, abs=0.05)
 
 
+@pytest.mark.slow
 def test_without_a_success_particles_search_around_the_better_half(iterate):
     states, metrics = play(iterate, (0.5, 0.0), 12)  # a return of 1 is out of reach
     assert float(states[0].particles[:, 0].mean()) == pytest.approx(0.25, abs=0.03)
@@ -123,6 +126,7 @@ def test_without_a_success_particles_search_around_the_better_half(iterate):
     assert np.all((states[-1].particles >= 0) & (states[-1].particles <= 1))
 
 
+@pytest.mark.slow
 def test_expected_returns_are_means_weighted_by_a_normal_kernel(iterate):
     (*_, state), _ = play(iterate, (-2.0, 2.0), 2)
     points = jax.random.uniform(jax.random.key(5), (7, 2))

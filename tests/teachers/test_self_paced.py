@@ -74,6 +74,7 @@ def play(update, teacher, key, values, returns=None, mask=None):
     return states, metrics
 
 
+@pytest.mark.slow
 def test_alpha_is_zero_in_k_alpha_updates_and_then_follows_the_rule(update, key):
     states, metrics = play(update, TEACHER, key, [5.0] * 5)
     alphas = [float(m.alpha) for m in metrics]
@@ -83,6 +84,7 @@ def test_alpha_is_zero_in_k_alpha_updates_and_then_follows_the_rule(update, key)
         assert alphas[number] == pytest.approx(1.6 * 5.0 / kl, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_alpha_follows_the_newest_returns_and_those_kept_where_there_are_none(
     update, key
 ):
@@ -143,6 +145,7 @@ def test_negative_returns_never_push_away_from_the_target(update, key):
     assert [float(m.alpha) for m in metrics] == [0.0] * 4
 
 
+@pytest.mark.slow
 def test_the_bound_rule_rewards_then_approaches_then_freezes_then_approaches(key):
     teacher = TEACHER.replace(schedule=Bound(3.5))
     step = jax.jit(
@@ -179,6 +182,7 @@ def test_the_bound_rule_rewards_then_approaches_then_freezes_then_approaches(key
     assert step._cache_size() == 1
 
 
+@pytest.mark.slow
 def test_the_floor_holds_only_while_the_target_is_far(update, key):
     far = TEACHER.replace(
         std_floor=(1.9, 1.8), floor_kl=0.0, schedule=Proportion(offset=0)
@@ -368,6 +372,7 @@ def test_with_creps_a_critic_is_not_to_be_had():
     RunConfig(Gate(), CREPS(), SelfPaced(value_source="return")).check()
 
 
+@pytest.mark.slow
 def test_rollback_goes_back_to_the_distribution_that_kept_the_bound(key):
     teacher = TEACHER.replace(schedule=Rollback(3.5))
     step = jax.jit(

@@ -74,6 +74,7 @@ def test_shares_are_those_counted_on_the_fingers(num_steps, expected, key):
     assert found == expected
 
 
+@pytest.mark.slow
 @struct.dataclass
 class EndsByChance(Probe):
     """Ends after a random number of steps, nine at most."""

@@ -14,7 +14,7 @@ import pytest
 import spjax
 from spjax.cli import main
 from spjax.runs import files
-from spjax.runs.folder import locked
+from spjax.runs.lock import locked
 from spjax.training import train as training
 from spjax.training.progress import SweepProgress
 from spjax.training.train import Interrupted
@@ -144,7 +144,7 @@ def test_a_clock_that_jumps_back_changes_nothing(undisturbed, tmp_path, monkeypa
 HOLDS = """
 import sys, time
 from pathlib import Path
-from spjax.runs.folder import locked
+from spjax.runs.lock import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)

@@ -23,7 +23,8 @@ from rich.console import Console
 import spjax
 from spjax.runs import files
 from spjax.runs.checkpoint import Checkpoints
-from spjax.runs.folder import check_free, locked
+from spjax.runs.folder import check_free
+from spjax.runs.lock import locked
 from spjax.training import progress
 from spjax.training.experiment import Metrics
 from spjax.training.program import Program, Snapshot

@@ -1,6 +1,10 @@
 """Lanes of one program: equal to single runs, independent of one another, never recompiled."""
 
 import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -57,6 +61,28 @@ def test_a_lane_of_a_sweep_is_the_single_run_with_that_seed_and_setting_bit_for_
 ):
     single, _ = run(tiny(seeds=(2,), over={"teacher.schedule.zeta": (1.6,)}))
     assert_same_bits(lane(swept, 4), lane(single, 0))
+
+
+@pytest.mark.slow
+def test_so_it_is_with_the_compiler_s_own_settings():
+    """The suite compiles in the quickest way, users as XLA does by itself."""
+    script = """
+from tests.training.conftest import tiny
+from tests.training.test_sweep import assert_same_bits, lane, run
+swept, _ = run(tiny(seeds=(1, 2)), 2)
+single, _ = run(tiny(seeds=(2,)), 2)
+assert_same_bits(lane(swept, 1), lane(single, 0))
+print("same bits")
+"""
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parents[2],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "same bits\n", done.stderr
 
 
 @pytest.mark.slow

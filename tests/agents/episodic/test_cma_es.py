@@ -301,6 +301,7 @@ def test_its_one_task_is_the_mean_of_the_target(key):
         np.testing.assert_array_equal(contexts, [[1.0]] * 3)
 
 
+@pytest.mark.slow
 def test_parameters_are_drawn_from_the_search_distribution_inside_the_bounds(key):
     draw = jax.jit(CMAES().sample_parameters, static_argnums=1)
     key_init, key_wide, key_narrow, key_single = jax.random.split(key, 4)

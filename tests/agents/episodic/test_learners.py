@@ -93,6 +93,7 @@ def test_sprl_learns_the_best_parameters_and_ends_at_the_target_contexts(
     )
 
 
+@pytest.mark.slow
 def test_creps_learns_on_the_target_contexts(key):
     setup = experiment(
         Aim(), CREPS(max_kl=0.3, num_samples=30, buffer_size=4), Target()
@@ -187,6 +188,7 @@ def test_runs_side_by_side_are_the_runs_one_by_one_and_their_draws_are_independe
     assert not np.array_equal(rewards[0], rewards[1])
 
 
+@pytest.mark.slow
 def test_other_traced_settings_need_no_other_program(self_paced):
     learned, batch = learned_at(self_paced[1], 20)
     other = changed(max_kl=0.01, zeta=0.2, offset=31, max_alpha=1.0, ridge=1e-4)
@@ -320,6 +322,7 @@ def test_the_distributions_to_start_from_and_to_end_at_may_be_the_users(key):
     assert abs(contexts.mean() + 1.0) < 0.2
 
 
+@pytest.mark.slow
 def test_a_floor_keeps_the_contexts_wide_until_they_are_near_the_target():
     _, states, metrics = train(
         changed(std_floor=(0.5,), floor_kl=20.0), jax.random.key(6), ITERATIONS

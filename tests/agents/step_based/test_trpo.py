@@ -41,6 +41,7 @@ def test_what_is_not_set_is_as_in_stable_baselines_2():
     assert agent.line_search_steps == 10
 
 
+@pytest.mark.slow
 def test_the_policy_learns_the_action_that_the_context_asks_for(key):
     agent = SMALL.replace(max_kl=0.03)
     state, metrics = train(agent, MatchContext(), key, 120)

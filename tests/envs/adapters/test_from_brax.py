@@ -66,6 +66,7 @@ def both():
         return jax.device_get((states, jax.jit(own)(bits[0])))
 
 
+@pytest.mark.slow
 def test_in_the_default_context_it_is_the_environment_itself(both):
     states, own = both
     for found, wanted in zip(
@@ -101,6 +102,7 @@ def test_the_environment_is_never_changed(both):
     np.testing.assert_array_equal(TASK._made.env.sys.link.inertia.mass, [1.0])
 
 
+@pytest.mark.slow
 def test_every_reset_of_a_rollout_is_in_a_context_of_its_own(key):
     def assign(key, last):
         return TASK.initial.sample(key, TASK.context_space), ()

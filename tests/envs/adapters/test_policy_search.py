@@ -225,6 +225,7 @@ def test_a_short_training_of_sprl_improves_the_return():
     np.testing.assert_allclose(metrics.agent.kl, 0.2, rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_a_simulator_that_fails_ends_the_rollout_with_what_was_earned_before(
     key, monkeypatch
 ):

@@ -375,6 +375,7 @@ def test_labels_beyond_the_capacity_are_counted(key):
     assert int(state.labelled.waiting) == 64
 
 
+@pytest.mark.slow
 def test_pre_training_makes_the_generator_cover_the_bounds_roughly(key):
     teacher = EpisodicGoalGAN()
     keys = jax.random.split(jax.random.fold_in(key, 1), 1000)
