@@ -36,6 +36,7 @@ _ADDED: dict[tuple[str, str], dict[str, Setting]] = {
         "clip_value": None,
     },
     ("agent", "trpo"): {"normalize_observations": False, "normalize_rewards": False},
+    ("teacher", "self-paced"): {"learning_progress": None, "progress_capacity": 500},
 }
 _INFINITE = {math.inf: "inf", -math.inf: "-inf"}
 _SPELLED = {word: number for number, word in _INFINITE.items()}

@@ -13,11 +13,13 @@ from benchmarks.paper.pictures.curricula import CURRICULA
 from benchmarks.paper.records import SELECTION, runs_in, settings_of
 from benchmarks.paper.runner import Plan, status_lines, train
 from spjax import catalogue
-from spjax.runs.read import load_run
+from spjax.runs.read import load_run, read_record
 from spjax.runs.results import read_records
 from spjax.training.config import RunConfig
+from spjax.training.run_folder import record_of
 
 MakeCell = Callable[..., Path]
+CELLS = Path(__file__).parents[2] / "benchmarks" / "results" / "cells"
 SPDL, BOUND, DEFAULT, RANDOM = (
     Cell("point-mass-2d", "ppo", CURRICULA[row]) for row in (0, 1, 5, 4)
 )
@@ -492,3 +494,15 @@ def test_the_record_of_a_selection_of_runs_is_of_no_run_of_its_own() -> None:
     half = {**keys, "settings": {SELECTION: "best half"}, "seeds": [2]}
     assert runs_in([every, half]) == runs_in([every])
     assert len(runs_in([every])) == 2
+
+
+def test_every_kept_cell_has_all_settings_that_its_parts_have_today():
+    """What parts got since is in `spjax.runs.schema`, so that a cell still counts as trained."""
+    records = [read_record(folder) for folder in CELLS.iterdir()]
+    complete = [one for one in records if one.format_version > 1]
+    assert complete
+    for found in complete:
+        names = (found.task, found.agent, found.teacher, found.schedule)
+        today = record_of(spjax.preset(*names), "").completed.settings
+        for part, settings in found.completed.settings.items():
+            assert settings.keys() == today[part].keys(), names
