@@ -228,6 +228,8 @@ def _convert(hint: object, tokens: Sequence[str]) -> Value:
     if _is_union(hint):
         if list(tokens) == ["None"]:
             return None
+        if not tokens and bool in typing.get_args(hint):  # --each says it all
+            return True
         return _convert(_fitting(hint, tokens), tokens)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
@@ -304,11 +306,12 @@ def _is_union(hint: object) -> bool:
 
 def _metavar(hint: object) -> str:
     if _is_union(hint):
-        return "|".join(
+        words = "|".join(
             _metavar(choice)
             for choice in typing.get_args(hint)
             if choice is not type(None)
         )
+        return f"[{words}]" if bool in typing.get_args(hint) else words
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return "{" + ",".join(map(str, arguments)) + "}"

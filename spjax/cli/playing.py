@@ -1,5 +1,7 @@
 """What `spjax evaluate` plays and prints."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
@@ -14,6 +16,7 @@ from spjax.cli.report import say
 from spjax.cli.tables import Rows, write_table
 from spjax.cli.terminal import console, print_table
 from spjax.contexts import ContextSpace
+from spjax.runs.cuts import read_cuts
 from spjax.runs.read import load_run
 from spjax.training.collect import Outcome
 from spjax.training.config import RunConfig
@@ -60,7 +63,7 @@ def show(how: EvaluateFlags, each: int, rows: Rows, used: bool) -> None:
         terminal,
         "discounted return ± one standard error, its quantiles, and how many succeeded",
     )
-    print_table(terminal, _table(config, outcome))
+    print_table(terminal, _table(config, outcome, _stopped(folder)))
     if how.out is not None or how.map is not None:
         _keep(terminal, how, played(config, contexts, outcome))
 
@@ -95,10 +98,17 @@ def _keep(terminal: Console, how: EvaluateFlags, episodes: pa.Table) -> None:
             say(terminal, f"picture: {picture}")
 
 
-def _table(config: RunConfig, outcome: Outcome) -> Table:
+def _stopped(folder: Path) -> dict[int, int]:
+    """Returns the iteration of the policies of lanes that stopped because their settings were behind."""
+    return {lane: cut.iteration for cut in read_cuts(folder) for lane in cut.lanes}
+
+
+def _table(config: RunConfig, outcome: Outcome, stopped: dict[int, int]) -> Table:
     """Returns a row for each lane, over its episodes, and one for all seeds of a setting, over their means."""
     table = Table()
-    for name in (*config.over, "seed", "mean", "10 %", "50 %", "90 %", "success"):
+    when = ("stopped after",) if stopped else ()
+    reached = ("mean", "10 %", "50 %", "90 %", "success")
+    for name in (*config.over, *when, "seed", *reached):
         table.add_column(name.rpartition(".")[2], justify="right")
     lanes = config.lanes()
     returns, success = (
@@ -108,6 +118,8 @@ def _table(config: RunConfig, outcome: Outcome) -> Table:
     for start in range(0, len(lanes), len(config.seeds)):
         group = slice(start, start + len(config.seeds))
         settings = [setting_text(value) for value in lanes[start].settings.values()]
+        if stopped:
+            settings.append(str(stopped.get(start, "")))
         for seed, row, rate in zip(
             config.seeds, returns[group], success[group].mean(axis=1), strict=True
         ):

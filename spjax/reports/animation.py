@@ -80,7 +80,8 @@ def distribution(
 def _lane(run: Run, lane: int) -> dict[str, object]:
     """Returns the frames of one lane."""
     space = run.config.context_space
-    evaluated = np.unique(run.evaluation["iteration"].to_numpy())
+    own = run.evaluation.filter(pc.field("lane") == lane)  # until it was stopped
+    evaluated = np.unique(own["iteration"].to_numpy())
     shown = evaluated[spread_out(len(evaluated), MOST_FRAMES)].tolist()
     samples = sampled_contexts(run, shown, [lane])
     moments = dict(_moments(run, lane, set(shown)))

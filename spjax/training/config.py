@@ -273,6 +273,11 @@ class RunConfig:
                 f"halving must be a Halving of spjax.training.halving, got {self.halving!r}"
             )
         self.halving.check(self.evaluate_every)
+        if self.halving.every >= self.num_iterations:
+            raise ValueError(
+                f"every must be below num_iterations, {self.num_iterations}, so that settings stop before the end, "
+                f"got {self.halving.every}"
+            )
         if not self.over:
             raise ValueError(
                 "halving is for sweeps: it needs settings to choose from, got none to sweep over"

@@ -7,8 +7,9 @@ import pytest
 
 import spjax
 from spjax.agents.episodic import RadialBasis
-from spjax.cli.flags import Group, parse
+from spjax.cli.flags import Group, parse, parse_command
 from spjax.cli.render import RenderFlags
+from spjax.cli.runs import PlotFlags
 from spjax.cli.training import _free_folder
 from spjax.self_paced.schedules import Bound
 from spjax.training.config import RunConfig
@@ -236,3 +237,13 @@ def test_processes_that_start_together_get_folders_of_their_own(monkeypatch, tmp
     config = spjax.preset("point-mass-2d", teacher="random")
     names = [_free_folder(config).name for _ in range(2)]
     assert names == ["point-mass-2d-ppo-random", "point-mass-2d-ppo-random-2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "each"),
+    [((), None), (("--each",), True), (("--each", "False"), False)],
+)
+def test_a_flag_that_may_be_left_to_the_command_needs_no_value_to_be_true(words, each):
+    given = parse_command("plot", "Draw.", PlotFlags, ["runs/one", *words])
+    assert given.each is each
+    assert [str(folder) for folder in given.folders] == ["runs/one"]

@@ -8,7 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import spjax
+from spjax.cli import main
+from spjax.reports.animation import animation
+from spjax.reports.series import all_series
 from spjax.runs.cuts import Cut, active, read_cuts, write_cuts
+from spjax.runs.read import load_run
 from spjax.runs.schema import Lane
 from spjax.training.halving import Halving, cuts
 from spjax.training.train import restore
@@ -85,6 +89,7 @@ def test_cuts_come_back_from_their_file_and_a_damaged_one_is_one_sentence(tmp_pa
         (Halving(1.0, 4), r"^halve must be a share .* between 0 and 1.* got 1.0$"),
         (Halving(0.5, 3), r"^every must be a multiple of evaluate_every, 2, .* got 3$"),
         (Halving(0.5, 0), r"^every must be a multiple of evaluate_every, 2, .* got 0$"),
+        (Halving(0.5, 6), r"^every must be below num_iterations, 6, .* got 6$"),
         (0.5, r"^halving must be a Halving of spjax.training.halving, got 0.5$"),
     ],
 )
@@ -181,3 +186,24 @@ def test_a_longer_run_makes_up_for_the_rung_at_its_old_end(halved, tmp_path):
     spjax.resume(folder, progress=False, iterations=6)
     assert read_cuts(folder) == read_cuts(halved)
     assert_same_run(halved, folder)
+
+
+@pytest.mark.slow
+def test_evaluate_says_whose_policy_is_of_an_earlier_iteration(halved, capsys):
+    main(["evaluate", str(halved), "--episodes", "2"])
+    printed = capsys.readouterr().out
+    assert "stopped" in printed
+    made = read_cuts(halved)
+    rows = [line.split() for line in printed.splitlines() if " all " in line]
+    found = {row[1] for row in rows if row[1] != "all"}
+    assert found == {str(cut.iteration) for cut in made}
+    assert len(rows) == 3
+
+
+@pytest.mark.slow
+def test_a_report_shows_lanes_up_to_where_they_stopped(halved, tmp_path):
+    file = tmp_path / "report.html"
+    assert not main(["report", str(halved), "--no-film", "--out", str(file)])
+    made = animation(all_series([load_run(halved)]))["lanes"]
+    assert sorted(len(lane["frames"]) for lane in made) == [2, 2, 3, 3, 4, 4]
+    assert file.stat().st_size > 10_000
