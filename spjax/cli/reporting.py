@@ -12,6 +12,8 @@ from spjax.cli.terminal import console
 from spjax.runs.read import read_record
 from spjax.settings import Part, setting
 
+EPISODES = 10  # in each context of a grid
+
 
 @dataclasses.dataclass(frozen=True)
 class ReportFlags(Part):
@@ -29,7 +31,10 @@ class ReportFlags(Part):
         None,
         help="for a competence map: values of each context, evenly from bound to bound, all combined",
     )
-    episodes: int = setting(10, help="of each policy in each context of the --grid")
+    episodes: int | None = setting(
+        None,
+        help=f"of each policy in each context of the --grid (default: {EPISODES})",
+    )
     out: Path | None = setting(
         None, help="the .html file (default: report.html in the run folder)"
     )
@@ -59,7 +64,7 @@ def report(args: Sequence[str]) -> None:
         how.out,
         film=how.film,
         grid=how.grid,
-        episodes=how.episodes,
+        episodes=how.episodes or EPISODES,
         accept_changes=used,
     )
     size = file.stat().st_size / 1e6
@@ -69,5 +74,7 @@ def report(args: Sequence[str]) -> None:
 def _check(how: ReportFlags) -> None:
     if how.grid is not None and not 2 <= how.grid <= 50:
         raise UsageError(f"--grid must lie in [2, 50], got {how.grid}")
-    if how.episodes < 1:
+    if how.episodes is not None and how.episodes < 1:
         raise UsageError(f"--episodes must be at least 1, got {how.episodes}")
+    if how.episodes is not None and how.grid is None:
+        raise UsageError("--episodes is for the contexts of a --grid; give --grid too")

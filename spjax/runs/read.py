@@ -148,6 +148,10 @@ def load_run(path: str | Path) -> Run:
     config = read_record(path)
     evaluation = _read_parts(path, layout.EVALUATION)
     if evaluation is None:
+        if read_summary(path) is not None:
+            raise ValueError(
+                f"{path} is finished, but its evaluation is missing; copy the folder anew or train again"
+            )
         advice = "wait until the run has written its first part"
         raise ValueError(f"{path} has no evaluation yet; {advice}")
     paths = path / layout.TRAJECTORIES

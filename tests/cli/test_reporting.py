@@ -37,6 +37,10 @@ def test_a_report_of_a_run_has_a_rollout_and_on_a_grid_a_competence_map(
     [
         (["--grid", "1"], "--grid must lie in [2, 50], got 1"),
         (["--episodes", "0"], "--episodes must be at least 1, got 0"),
+        (
+            ["--episodes", "5"],
+            "--episodes is for the contexts of a --grid; give --grid too",
+        ),
         (["--out", "a.pdf"], "a report is an .html file, got a.pdf"),
         (["--no-flim"], "unknown flag --no-flim; see spjax report --help"),
     ],

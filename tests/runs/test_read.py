@@ -179,7 +179,10 @@ def test_a_run_without_evaluation_says_so(make_run: MakeRun) -> None:
     folder = make_run()
     for part in (folder / "evaluation").iterdir():
         part.unlink()
-    with pytest.raises(ValueError, match=r"has no evaluation yet"):
+    with pytest.raises(ValueError, match=r"is finished, but its evaluation is missing"):
+        load_run(folder)
+    (folder / "summary.json").unlink()
+    with pytest.raises(ValueError, match=r"has no evaluation yet; wait"):
         load_run(folder)
 
 
