@@ -79,7 +79,7 @@ def test_the_device_is_said_in_words(
     monkeypatch: pytest.MonkeyPatch, platform: str, count: int, expected: str
 ) -> None:
     device = SimpleNamespace(platform=platform, device_kind="NVIDIA H100 80GB HBM3")
-    monkeypatch.setattr(jax, "devices", lambda: [device] * count)
+    monkeypatch.setattr(jax, "local_devices", lambda: [device] * count)
     monkeypatch.setattr(provenance, "num_cores", lambda: 3)
     monkeypatch.setattr(provenance, "cpu_model", lambda: "Fast Chip")
     assert provenance.device() == expected
