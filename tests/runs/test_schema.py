@@ -273,7 +273,7 @@ def test_what_older_folders_lack_is_compared_at_its_default() -> None:
     changed = {**record.settings, "agent": {**before, "normalize_rewards": True}}
     other = dataclasses.replace(record, settings=changed)
     assert other.completed.settings["agent"]["normalize_rewards"] is True
-    assert other.completed.settings["teacher"] == record.settings["teacher"]
+    assert other.completed.settings["task"] == record.settings["task"]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
