@@ -16,7 +16,9 @@ from spjax import catalogue, settings
 from spjax.cli import main
 from spjax.self_paced.schedules import Bound
 from spjax.teachers import CURROT, DORAEMON, SelfPaced
+from spjax.training import halving
 from spjax.training import train as training
+from spjax.training.halving import Halving
 from tests.docs.running import ROOT, commands, python_blocks
 from tests.training.conftest import TINY
 
@@ -77,7 +79,11 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(name, monkeypatch, tmp_pat
             evaluation_episodes=4,
         )
 
+    def sooner(share, every):
+        return Halving(share=share, every=1)
+
     monkeypatch.setattr(spjax, "preset", smaller, raising=False)
+    monkeypatch.setattr(halving, "Halving", sooner)
     monkeypatch.chdir(tmp_path)
     scope = {"__name__": "__main__"}
     for block in python_blocks(TEXTS[name]):
