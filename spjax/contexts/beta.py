@@ -118,26 +118,21 @@ class Beta(Boxed):
     def mean_change(self, change: Natural) -> Natural:
         """Returns the changes of digamma at a, b and their sum, along turn and growth."""
         of_a, of_b = self._differences(change)
-        return self._along(
-            digamma_gap(self.a, of_a),
-            digamma_gap(self.b, of_b),
-            digamma_gap(self.a + self.b, of_a + of_b),
-            order=1,
-        )
+        numbers = jnp.stack([self.a, self.b, self.a + self.b])
+        changes = jnp.stack([of_a, of_b, of_a + of_b])
+        return self._along(digamma_gap(numbers, changes), order=1)
 
     def fisher(self, change: Natural) -> Float[Array, "dim 2 2"]:
         """Returns the same of trigamma, after the change."""
         new = self.moved(change)
-        return self._along(
-            trigamma(new.a), trigamma(new.b), trigamma(new.a + new.b), order=2
-        )
+        numbers = jnp.stack([new.a, new.b, new.a + new.b])
+        return self._along(trigamma(numbers), order=2)
 
     def bend(self, change: Natural) -> Float[Array, "dim 2 2 2"]:
         """Returns the same of tetragamma."""
         new = self.moved(change)
-        return self._along(
-            tetragamma(new.a), tetragamma(new.b), tetragamma(new.a + new.b), order=3
-        )
+        numbers = jnp.stack([new.a, new.b, new.a + new.b])
+        return self._along(tetragamma(numbers), order=3)
 
     def limits(self, change: Natural) -> Float[Array, " m"]:
         """Returns what is missing to the least a and b."""
@@ -167,26 +162,18 @@ class Beta(Boxed):
         turn, growth = change[:, 0], change[:, 1]
         return turn + mean * growth, other * growth - turn
 
-    def _along(
-        self,
-        at_a: Float[Array, " dim"],
-        at_b: Float[Array, " dim"],
-        at_sum: Float[Array, " dim"],
-        order: int,
-    ) -> Array:
+    def _along(self, factors: Float[Array, "3 dim"], order: int) -> Array:
         """Returns x_a r_a^order + x_b r_b^order - x_s r_s^order, of the slopes r of a, b and their sum in the change."""
         mean, other = self._means()
         one, zero = jnp.ones_like(mean), jnp.zeros_like(mean)
-        slopes = ((one, mean), (-one, other), (zero, one))
-        terms = []
-        for factor, slope in zip((at_a, at_b, -at_sum), slopes, strict=True):
-            direction, term = jnp.stack(slope, axis=-1), factor
-            for _ in range(order):
-                shape = direction.shape[:1] + (1,) * (term.ndim - 1) + (2,)
-                term = term[..., None] * direction.reshape(shape)
-            terms.append(term)
-        at_a_term, at_b_term, at_sum_term = terms
-        return at_a_term + at_b_term + at_sum_term
+        slopes = jnp.stack(
+            [jnp.stack([one, -one, zero]), jnp.stack([mean, other, one])], -1
+        )
+        terms = factors
+        for _ in range(order):
+            shape = slopes.shape[:2] + (1,) * (terms.ndim - 2) + (2,)
+            terms = terms[..., None] * slopes.reshape(shape)
+        return terms[0] + terms[1] - terms[2]
 
     def _shares(
         self, context: Float[Array, " dim"]

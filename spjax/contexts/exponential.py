@@ -295,11 +295,11 @@ def _slopes(
 ) -> Float[Array, " dim *k 2"]:
     """Returns the derivatives of a function that keeps the dimensions apart, a last axis more."""
 
-    def slope(which: int) -> Float[Array, " dim *k"]:
-        unit = jnp.zeros_like(change).at[:, which].set(1.0)
-        return jax.jvp(function, (change,), (unit,))[1]
+    def slope(unit: Float[Array, "2"]) -> Float[Array, " dim *k"]:
+        along = jnp.broadcast_to(unit, change.shape)
+        return jax.jvp(function, (change,), (along,))[1]
 
-    return jnp.stack([slope(0), slope(1)], axis=-1)
+    return jax.vmap(slope, out_axes=-1)(jnp.eye(2, dtype=change.dtype))
 
 
 def _unroot(fisher: Float[Array, "dim 2 2"]) -> Float[Array, "dim 2 2"]:

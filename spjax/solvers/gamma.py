@@ -109,9 +109,10 @@ def log_beta_gap(
     total, of_total = a + b, of_a + of_b
     first = turn * total / (a * (total + of_total))  # of the mean, relative
     second = -turn * total / (b * (total + of_total))
-    bernoulli = (a * _excess(first) + b * _excess(second)) / total
-    rests = _rest(a, of_a) + _rest(b, of_b) - _rest(total, of_total)
-    return (total + of_total) * bernoulli + rests
+    excess = _excess(jnp.stack([first, second]))
+    bernoulli = (a * excess[0] + b * excess[1]) / total
+    rests = _rest(jnp.stack([a, b, total]), jnp.stack([of_a, of_b, of_total]))
+    return (total + of_total) * bernoulli + (rests[0] + rests[1] - rests[2])
 
 
 @log_beta_gap.defjvp
@@ -119,12 +120,14 @@ def _log_beta_gap_jvp(
     primals: tuple[Array, ...], tangents: tuple[Array, ...]
 ) -> tuple[Array, Array]:
     a, b, of_a, of_b, _ = primals
-    both = digamma_gap(a + b, of_a + of_b)
-    moved_a, moved_b = digamma_gap(a, of_a) - both, digamma_gap(b, of_b) - both
-    bent = trigamma(a + b) * (of_a + of_b)
-    tangent = (moved_a - trigamma(a) * of_a + bent) * tangents[0]
-    tangent += (moved_b - trigamma(b) * of_b + bent) * tangents[1]
-    tangent += moved_a * tangents[2] + moved_b * tangents[3]
+    numbers, changes = jnp.stack([a, b, a + b]), jnp.stack([of_a, of_b, of_a + of_b])
+    moved = digamma_gap(numbers, changes)
+    bent = trigamma(numbers) * changes
+    linear = moved - bent
+    tangent = (linear[0] - linear[2]) * tangents[0]
+    tangent += (linear[1] - linear[2]) * tangents[1]
+    tangent += (moved[0] - moved[2]) * tangents[2]
+    tangent += (moved[1] - moved[2]) * tangents[3]
     return log_beta_gap(*primals), tangent
 
 
@@ -142,13 +145,17 @@ def _rest(x: Float[Array, "*n"], change: Float[Array, "*n"]) -> Float[Array, "*n
     far = (x >= SHIFT) & (x + change >= SHIFT)
     start = jnp.where(far, x, x + SHIFT)
     powers, factors = _stirling(x)
-    log_ratio = jnp.log1p(change / start)
-    apart = expm1_minus(log_ratio)
-    down = expm1_minus(-powers * log_ratio[..., None]) + powers * apart[..., None]
-    series = (factors / start[..., None] ** powers * down).sum(axis=-1)
-    recurrence = expm1_minus(jnp.log1p(change[..., None] / _steps(x))).sum(axis=-1)
-    mains = start * _excess(change / start) - x * _excess(change / x)
-    return 0.5 * apart + series + jnp.where(far, 0.0, recurrence + mains)
+    log_ratio = jnp.log1p(change / start)[..., None]
+    of_steps = jnp.log1p(change[..., None] / _steps(x))
+    exponents = jnp.concatenate([log_ratio, -powers * log_ratio, of_steps], axis=-1)
+    apart, down, recurrence = jnp.split(
+        expm1_minus(exponents), (1, 1 + len(POWERS)), axis=-1
+    )
+    series = (factors / start[..., None] ** powers * (down + powers * apart)).sum(-1)
+    excess = _excess(jnp.stack([change / start, change / x]))
+    mains = start * excess[0] - x * excess[1]
+    below = recurrence.sum(axis=-1) + mains
+    return 0.5 * apart[..., 0] + series + jnp.where(far, 0.0, below)
 
 
 def _steps(x: Float[Array, "*n"]) -> Float[Array, "*n step"]:
