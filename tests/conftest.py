@@ -5,6 +5,7 @@ Key reuse is an error, and so is a dtype or a rank that is promoted silently.
 Programs are compiled in the quickest way, without LLVM's optimisations: the suite compiles far longer than it computes.
 """
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -30,6 +31,10 @@ from jaxtyping import install_import_hook
 import tests.typecheck  # noqa: F401
 
 install_import_hook("spjax", "tests.typecheck.functions_only")
+
+# traced programs are many small objects that live long; Python would look through them at every 700th
+gc.freeze()
+gc.set_threshold(50_000, 20, 100)
 
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_debug_key_reuse", True)
