@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from spjax.contexts.chart import LocalProblem, performance_gain
 from spjax.self_paced.statement import Family, Inputs, Static, dtype_of
-from spjax.solvers.augmented_lagrangian import Solution, draw_back
+from spjax.solvers.augmented_lagrangian import Solution, draw_back, varying_zero
 
 
 def round_solution(
@@ -49,7 +49,8 @@ def round_solution(
             shortfall,
         )
 
-    fraction = draw_back(excess, problem.radius.dtype)
+    zero = varying_zero((original, problem, solution.z), problem.radius.dtype)
+    fraction = draw_back(excess, zero)
     new = rounded(fraction)
     new = jax.tree.map(
         lambda leaf, start: jnp.where(fraction > 0, leaf, start),

@@ -27,6 +27,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from spjax.solvers.implicit import (
     Constraints,
     Derivatives,
+    Model,
     Objective,
     attach_derivatives,
     automatic_derivatives,
@@ -88,6 +89,7 @@ class Solution:
 
 
 class _State(NamedTuple):
+    start: Int[Array, ""]  # a `Result`: what is wrong with the start, if anything is
     z: Float[Array, " n"]
     multipliers: Float[Array, " m"]
     predicted: Float[
@@ -156,11 +158,6 @@ def _minimise(
     config: SolverConfig,
     derivatives: Derivatives,
 ) -> Solution:
-    start = derivatives.model(z0, params)
-    finite = jnp.array(True)
-    for part in start:
-        finite &= jnp.all(jnp.isfinite(part))
-    feasible = jnp.all(start.constraints <= 0)
     tolerance = max(config.tolerance, 256 * float(jnp.finfo(z0.dtype).eps))
     margin = (
         2 * tolerance
@@ -168,14 +165,15 @@ def _minimise(
 
     def unfinished(state: _State) -> Bool[Array, ""]:
         return (
-            finite
-            & feasible
+            (state.start == Result.CONVERGED)
             & ~state.converged
             & (state.iterations < config.max_iterations)
         )
 
     def trip(state: _State) -> _State:
         model = derivatives.model(state.z, params)
+        first = state.iterations == 0
+        state = state._replace(start=jnp.where(first, _judge(model), state.start))
         state = _keep_best(state, model)
         model = model._replace(constraints=model.constraints + margin)
         state = _update_multipliers(state, model, tolerance, config)
@@ -183,14 +181,15 @@ def _minimise(
             state, model, objective, constraints, params, margin, config, derivatives
         )
 
-    zero = 0 * finite.astype(
-        z0.dtype
-    )  # computed, so that under shard_map the carry varies over devices from the start
-    count = 0 * finite.astype(jnp.int32)
+    shapes = jax.eval_shape(derivatives.model, z0, params)
+    zero = varying_zero((z0, params), z0.dtype)
+    count = zero.astype(jnp.int32)
+    no_multipliers = jnp.zeros(shapes.constraints.shape, z0.dtype) + zero
     initial = _State(
+        start=count + Result.CONVERGED,
         z=z0 + zero,
-        multipliers=jnp.zeros_like(start.constraints) + zero,
-        predicted=jnp.zeros_like(start.constraints) + zero,
+        multipliers=no_multipliers,
+        predicted=no_multipliers,
         error=zero + jnp.inf,
         penalty=zero + config.initial_penalty,
         residual=zero + jnp.inf,
@@ -200,22 +199,22 @@ def _minimise(
         inner_iterations=count,
         iterations=count,
         best_z=z0 + zero,
-        best_value=start.value,
+        best_value=zero + jnp.inf,
         kkt=zero + jnp.inf,
         violation=zero,
         converged=count > 0,
     )
     final = lax.while_loop(unfinished, trip, initial)
+    usable = final.start == Result.CONVERGED
+    result = jnp.where(final.converged, Result.CONVERGED, Result.ITERATION_LIMIT)
+    result = jnp.where(usable, result, final.start)
+    final = jax.tree.map(lambda a, b: jnp.where(usable, a, b), final, initial)
     step = final.z - z0
     z = z0 + step * draw_back(
-        lambda fraction: constraints(z0 + fraction * step, params).max(), z0.dtype
+        lambda fraction: constraints(z0 + fraction * step, params).max(), zero
     )
     better = objective(z, params) < final.best_value  # False where not finite
-    z = jnp.where(better, z, final.best_z)
-    result = jnp.where(final.converged, Result.CONVERGED, Result.ITERATION_LIMIT)
-    result = jnp.where(
-        finite, jnp.where(feasible, result, Result.INFEASIBLE_START), Result.NOT_FINITE
-    )
+    z = jnp.where(usable & better, z, final.best_z)
     return Solution(
         z=z,
         value=final.best_value,
@@ -225,6 +224,16 @@ def _minimise(
         iterations=final.iterations,
         result=result.astype(jnp.int32),
     )
+
+
+def _judge(start: Model) -> Int[Array, ""]:
+    """Returns what is wrong with a start, `Result.CONVERGED` where nothing is."""
+    finite = jnp.array(True)
+    for part in start:
+        finite &= jnp.all(jnp.isfinite(part))
+    feasible = jnp.all(start.constraints <= 0)
+    fine = jnp.where(feasible, Result.CONVERGED, Result.INFEASIBLE_START)
+    return jnp.where(finite, fine, Result.NOT_FINITE).astype(jnp.int32)
 
 
 def _keep_best(state: _State, model: PyTree) -> _State:
@@ -332,23 +341,36 @@ def _inner_step(
 
 
 def draw_back(
-    excess: Callable[[Float[Array, ""]], Float[Array, ""]], dtype: jnp.dtype
+    excess: Callable[[Float[Array, ""]], Float[Array, ""]], zero: Float[Array, ""]
 ) -> Float[Array, ""]:
-    """Returns a fraction of a step, as close to 1 as need be, at which ``excess`` (about quadratic in it) is <= 0; or 0."""
+    """Returns a fraction of a step, as close to 1 as need be, at which ``excess`` (about quadratic in it) is <= 0; or 0.
 
-    def infeasible(state: tuple[Float[Array, ""], Float[Array, ""]]) -> Bool[Array, ""]:
-        back, over = state
-        return (back < 1) & ~(over <= 0)
+    Args:
+        excess: of a fraction.
+        zero: where the search starts, of `varying_zero`.
+    """
+
+    def unfinished(state: tuple[Float[Array, ""], Bool[Array, ""]]) -> Bool[Array, ""]:
+        return ~state[1]
 
     def further(
-        state: tuple[Float[Array, ""], Float[Array, ""]],
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        back, over = state
-        back = jnp.fmax(
+        state: tuple[Float[Array, ""], Bool[Array, ""]],
+    ) -> tuple[Float[Array, ""], Bool[Array, ""]]:
+        back, _ = state
+        over = excess(1 - jnp.minimum(back, 1.0))
+        ended = (over <= 0) | (back >= 1)
+        more = jnp.fmax(
             1.5 * back + 2.0**-34, back + 0.55 * over
         )  # fmax: an excess that is NaN counts as zero
-        return back, excess(1 - jnp.minimum(back, 1.0))
+        return jnp.where(ended, back, more), ended
 
-    over = excess(jnp.ones((), dtype))
-    back, _ = lax.while_loop(infeasible, further, (0 * (over > 0).astype(dtype), over))
+    back, _ = lax.while_loop(unfinished, further, (zero, zero > 0))
     return 1 - jnp.minimum(back, 1.0)
+
+
+def varying_zero(data: PyTree, dtype: jnp.dtype) -> Float[Array, ""]:
+    """Returns a zero that, under shard_map, varies over devices as any of the data does: where the carry of a loop starts."""
+    zero = jnp.zeros((), dtype)
+    for leaf in jax.tree.leaves(data):
+        zero += jnp.zeros_like(leaf, dtype).sum()
+    return zero

@@ -125,6 +125,7 @@ def test_an_optimum_with_its_multipliers_is_known_for_one_whatever_was_predicted
     )
     zero = jnp.zeros(())
     state = _State(
+        start=jnp.zeros((), jnp.int32),
         z=jnp.array([1.0, 0.0]),
         multipliers=jnp.array([1.0, 0.0]),
         predicted=jnp.array([7.0, 7.0]),
