@@ -1,5 +1,6 @@
 """The first help, which answers at once: nothing else is imported for it."""
 
+import gc
 import sys
 
 TYPE_CHECKING = False
@@ -36,6 +37,10 @@ def main(args: "Sequence[str] | None" = None) -> int:
     if not given or given[0] in ("-h", "--help", "help"):
         print(HELP, end="")
         return 0
+    of_process = args is None
+    if of_process:
+        # a program that is traced is many small objects that live long: Python would look through them at every 700th
+        gc.set_threshold(50_000, 20, 100)
     from spjax.cli.commands import run
 
-    return run(given, of_process=args is None)
+    return run(given, of_process=of_process)
