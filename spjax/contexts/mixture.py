@@ -18,7 +18,7 @@ from flax import struct
 from jaxtyping import Array, Float
 
 from spjax.catalogue import part
-from spjax.contexts.base import ContextDistribution, Summary
+from spjax.contexts.base import Components, ContextDistribution, Summary
 from spjax.contexts.gaussian import Gaussian, Outside
 from spjax.contexts.space import ContextSpace
 from spjax.contexts.weights import kl_of_weights
@@ -201,6 +201,11 @@ class Mixture(ContextDistribution):
         within = jax.vmap(lambda one: one.covariance)(self.components)
         covariance = (weights[:, None, None] * within).sum(axis=0)
         return Summary(mean, covariance + (weights[:, None] * apart).T @ apart)
+
+    def mixed(self) -> Components:
+        """Returns weights, means and covariances of the components."""
+        covariances = jax.vmap(lambda one: one.covariance)(self.components)
+        return Components(jnp.exp(self.log_weights), self.components.mean, covariances)
 
     def kl_to(self, other: "Mixture") -> Float[Array, ""]:
         """Returns KL(w || v) + sum w_i KL(p_i || q_i), an upper bound of KL(self || other), nats."""

@@ -62,8 +62,8 @@ function competence() {
   choose(content.maps[0]);
   const played = `${content.maps[0].episodes.toLocaleString("en")} new episodes of the newest policies on a grid of contexts.`;
   const marks = content.contexts.dimensions.length === 1
-    ? "The dashed line is the mean of the target."
-    : "Lines: means of the contexts that seeds were trained in, from the circle on; the star is the mean of the target.";
+    ? "Dashed: the mean of the target, or of its components."
+    : "Lines: means of the contexts that seeds were trained in, from the circle on; a star is the mean of the target, or of one of its components.";
   section("What the policies can do",
     make("p", { class: "faint" }, `${played} ${marks}`),
     content.maps.length > 1 ? make("div", { class: "bar" }, chosen) : null, cards);

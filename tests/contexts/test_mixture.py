@@ -35,6 +35,16 @@ def mixture(weights=(0.3, 0.7), shift=0.0, scale=1.0):
     return Mixture.of(components, list(weights))
 
 
+def test_what_a_mixture_mixes_has_its_moments():
+    mixed, whole = mixture().mixed(), mixture().summary()
+    mean = np.einsum("k,kd->d", mixed.weights, mixed.means)
+    squares = mixed.covariances + np.einsum("ki,kj->kij", mixed.means, mixed.means)
+    second = np.einsum("k,kij->ij", mixed.weights, squares)
+    np.testing.assert_allclose(mean, whole.mean, rtol=1e-12)
+    np.testing.assert_allclose(second - np.outer(mean, mean), whole.covariance)
+    assert mixture().component(0).mixed() is None
+
+
 def density(p, contexts):
     """The density of the whole, by SciPy."""
     return sum(

@@ -18,6 +18,7 @@ from spjax.runs.read import load_run
 from tests.analysis.test_competence import episodes, one_dimensional
 from tests.made_run import Scenario, write_run
 from tests.reports.browser import look, open_page, problems, screenshot, start
+from tests.reports.test_content import BOXED, MIXED, ROWS, with_family, with_mixtures
 
 ZETAS = ({"teacher.schedule.zeta": 0.8}, {"teacher.schedule.zeta": 1.6})
 HEAD = {
@@ -217,6 +218,39 @@ def test_single_contexts_are_drawn_as_densities_spreads_or_atoms(
     maps_drawn = "return document.querySelectorAll('.pairs polyline').length"
     assert settled(browser, maps_drawn) == 2
     assert problems(browser, tmp_path / "line.html") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "count", "share"),
+    [(MIXED, 2, 0.5), (ROWS, 2, 0.0), (BOXED, 1, 1.0)],
+    ids=["mixture", "rows", "box"],
+)
+def test_each_component_has_an_ellipse_and_what_ends_at_a_box_stays_in_it(
+    browser, family, count, share, tmp_path
+):
+    folder = write_run(tmp_path / "run", Scenario(dim=2, seeds=(1,)))
+    with_family(folder, family)
+    if family is MIXED:
+        with_mixtures(folder)
+    if family is BOXED:
+        moments = {"mean": [0.0, 4.25], "std": [8 / 12**0.5, 7.5 / 12**0.5]}
+        raw = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(raw | {"target": moments}))
+    series = all_series([run := load_run(folder)])
+    write_page(tmp_path / "families.html", content_of([run], series, series, ""))
+    look(browser, 700, False)
+    open_page(browser, tmp_path / "families.html")
+    for which in ("initial", "target"):
+        drawn_now = f"return document.querySelectorAll('polygon.{which}').length"
+        assert settled(browser, drawn_now) == count
+    across = (
+        "const corner = document.querySelector('rect.bounds').getBBox();"
+        "const drawn = document.querySelector('polygon.target').getBBox();"
+        "return drawn.width / corner.width"
+    )
+    assert browser.execute_script(across) == pytest.approx(share, abs=0.01)
+    assert problems(browser, tmp_path / "families.html") == []
 
 
 @pytest.mark.slow
