@@ -83,6 +83,11 @@ class Mixture(ContextDistribution):
             ValueError: weights that are not, or as many of them as there are no components.
         """
         shares = np.asarray(weights, dtype=float)
+        sizes = sorted({component.dim for component in components})
+        if len(sizes) > 1:
+            raise ValueError(
+                f"components of a mixture must have as many dimensions as one another, got {sizes}"
+            )
         if not components or shares.shape != (len(components),):
             raise ValueError(
                 f"a mixture of {len(components)} components needs as many weights, got {shares.size}"

@@ -130,6 +130,12 @@ def test_settings_are_spelled_and_built_again():
     assert independent.changed(weights=(0.5, 0.5)).weights.tolist() == [0.5, 0.5]
 
 
+def test_components_of_different_dimensions_are_one_sentence():
+    sentence = r"as many dimensions as one another, got \[1, 2\]$"
+    with pytest.raises(ValueError, match=sentence):
+        Mixture.made(means=((0.0,), (1.0, 2.0)), stds=((1.0,), (1.0, 1.0)))
+
+
 def test_components_are_rows_on_the_command_line():
     hint = Mixture.declared()["means"].hint
     assert read("--means", hint, ["-1:4", "2:3"]) == MEANS
