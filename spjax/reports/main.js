@@ -71,9 +71,11 @@ function competence() {
 
 function films() {
   if (!content.films.length) return;
-  section("Rollouts", ...content.films.map(({ page: film, problem }) => problem
+  const apart = content.films.filter(({ page: film }) => film).length > 1 || content.series.length > 1;
+  section("Rollouts", ...content.films.map(({ page: film, label, problem }) => problem
     ? make("p", {}, problem)
-    : make("iframe", { title: "episodes of a policy on the target tasks", loading: "lazy", srcdoc: film })));
+    : make("figure", {}, apart ? make("figcaption", {}, make("b", {}, label)) : null,
+      make("iframe", { title: `episodes of ${label} on the target tasks`, loading: "lazy", srcdoc: film }))));
 }
 
 document.getElementById("made").textContent = [...content.summary, `written by ${content.made_by}`].join(" · ");

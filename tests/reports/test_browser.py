@@ -79,7 +79,10 @@ def file(tmp_path_factory):
     run = load_run(write_run(folder / "run", Scenario(seeds=(1, 2), swept=ZETAS)))
     series, others = drawn(everything := all_series([run]))
     content = content_of([run], everything, series, others)
-    content["films"] = [{"page": page_of(FLAT, PLANE)}, {"problem": "No other."}]
+    content["films"] = [
+        {"page": page_of(FLAT, PLANE), "label": "zeta at 0.8"},
+        {"problem": "No other."},
+    ]
     write_page(folder / "report.html", content)
     return folder / "report.html"
 
@@ -166,6 +169,16 @@ def test_the_keyboard_moves_the_slider_and_reads_the_curves(browser, file):
     assert f"{curve['middle'][-1]:.3g}" in told
     assert "ζ = 0.8" in told
     assert problems(browser, file) == []
+
+
+@pytest.mark.slow
+def test_a_film_has_the_name_of_its_setting_where_there_are_several(browser, file):
+    look(browser, 1400, False)
+    open_page(browser, file)
+    caption = (
+        "return document.querySelector('figure:has(iframe) figcaption').textContent"
+    )
+    assert settled(browser, caption) == "zeta at 0.8"
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from spjax.reports.numbers import inside, number, spread_out
 from spjax.reports.panels import panels, zero_throughout
 from spjax.reports.results import facts, results, settings
 from spjax.reports.series import all_series, drawn, looks, plain
-from spjax.reports.write import destination, report
+from spjax.reports.write import _films, destination, report
 from spjax.runs.read import load_run
 from tests.docs.running import ROOT
 from tests.made_run import REFERENCE
@@ -327,6 +327,17 @@ def test_a_report_stands_in_the_run_folder_and_needs_nothing_else(make_run):
     }  # which is a name
     assert "<noscript>" in text
     assert content_in(file)["films"] == []
+
+
+def test_films_are_named_by_what_tells_their_runs_apart(make_run, monkeypatch):
+    swept = tuple({ZETA: zeta} for zeta in (0.8, 1.6))
+    runs = [make_run(seeds=(1,), swept=swept), make_run(seeds=(1,), teacher="random")]
+    monkeypatch.setattr("spjax.reports.rollouts.film_page", lambda path, _: path.name)
+    films = _films(all_series([load_run(run) for run in runs]), accept_changes=False)
+    assert films == [
+        {"page": runs[0].name, "label": "self-paced (proportion), ζ = 0.8"},
+        {"page": runs[1].name, "label": "random (proportion)"},
+    ]
 
 
 def test_a_run_that_has_just_begun_has_what_there_is(make_run):
