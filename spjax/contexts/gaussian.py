@@ -85,7 +85,7 @@ class Gaussian(ContextDistribution):
             jnp.all((std > 0) & jnp.isfinite(std))
         ):
             raise ValueError(
-                f"standard deviations must be positive and finite, got {np.asarray(std).tolist()}"
+                f"std of a gaussian must be positive and finite, got {np.asarray(std).tolist()}"
             )
         return cls(mean=mean, chol=jnp.diag(std), outside=outside)
 
