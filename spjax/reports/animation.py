@@ -181,7 +181,7 @@ def _known(
     for row in rows.to_pylist():
         if row[CONTEXT_MEAN] is None or row[COVARIANCE] is None:
             continue
-        moments = {
+        moments: dict[str, object] = {
             "mean": numbers(row[CONTEXT_MEAN]),
             "covariance": numbers(row[COVARIANCE]),
             "kl": number(row.get(KL_TO_TARGET), 3),

@@ -245,10 +245,10 @@ class RunConfig:
                 for kind in PARTS
                 for setting in settings.traced(getattr(self.resolved, kind))
             ]
-            near = settings.near_name(name, everything)
+            meant = settings.near_name(name, everything)
             raise ValueError(
                 f"cannot sweep over {name!r}: settings are named task., agent. or teacher.<setting>"
-                + (f"; did you mean {near!r}?" if near else self._elsewhere(name))
+                + (f"; did you mean {meant!r}?" if meant else self._elsewhere(name))
             )
         holder = getattr(self.resolved, part)
         known, varied = settings.every(holder), settings.traced(holder)
