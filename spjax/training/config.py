@@ -240,23 +240,15 @@ class RunConfig:
             raise ValueError(f"{name} needs at least one value to sweep over, got none")
         part, _, path = name.partition(".")
         if part not in PARTS or not path:
-            everything = [
-                f"{kind}.{setting}"
-                for kind in PARTS
-                for setting in settings.traced(getattr(self.resolved, kind))
-            ]
-            meant = settings.near_name(name, everything)
             raise ValueError(
                 f"cannot sweep over {name!r}: settings are named task., agent. or teacher.<setting>"
-                + (f"; did you mean {meant!r}?" if meant else self._elsewhere(name))
+                + self._hint(name, PARTS)
             )
         holder = getattr(self.resolved, part)
         known, varied = settings.every(holder), settings.traced(holder)
         if path not in known:
-            near = [f"{part}.{setting}" for setting in varied]
-            tail = f"; {settings.nearest(name, near)}"
-            if settings.near_name(name, near) is None:
-                tail = self._elsewhere(name, part) or tail
+            tail = self._hint(name, (part,))
+            tail = tail or f"; known: {', '.join(f'{part}.{one}' for one in varied)}"
             raise ValueError(f"unknown setting {name!r}{tail}")
         if path not in varied:
             raise ValueError(
@@ -273,12 +265,19 @@ class RunConfig:
                 f"each value of {name} may be given once, got {', '.join(map(str, values))}"
             )
 
-    def _elsewhere(self, name: str, *kinds: str) -> str:
-        """Returns which other part has a setting, as the tail of a sentence; nothing where none does."""
-        searched = kinds or ("agent", "teacher")
-        parts = [getattr(self.resolved, kind) for kind in searched]
-        nested = itertools.chain.from_iterable(map(settings.with_nested, parts))
-        other = catalogue.elsewhere(name, reversed(list(nested)))
+    def _hint(self, name: str, kinds: Sequence[str]) -> str:
+        """Returns what may be meant by a setting, or which other part has it, as the tail of a sentence."""
+        parts = {kind: getattr(self.resolved, kind) for kind in kinds}
+        known = [
+            f"{kind}.{one}" for kind in kinds for one in settings.traced(parts[kind])
+        ]
+        if near := settings.near_name(name, known):
+            return f"; did you mean {near!r}?"
+        parts.pop("task", None)  # one is not there for another's settings
+        nested = [
+            inner for part in parts.values() for inner in settings.with_nested(part)
+        ]
+        other = catalogue.elsewhere(name, reversed(nested))
         return f"; {other}" if other else ""
 
     def _check_halving(self) -> None:
