@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import importlib
 import importlib.util
+import itertools
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +17,16 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
-from spjax.settings import Part, Value, a_kind, check, help_text, nearest
+from spjax.settings import (
+    Part,
+    Value,
+    a_kind,
+    check,
+    help_text,
+    meant,
+    nearest,
+    with_nested,
+)
 
 _TEACHERS = "spjax.teachers"
 _PICTURES = "spjax.analysis.pictures"
@@ -221,6 +231,21 @@ def own_settings(part: Part) -> dict[str, Value]:
     return {name: value for name, value in part.settings().items() if name not in fixed}
 
 
+def elsewhere(name: str, parts: Iterable[Part | type[Part]]) -> str | None:
+    """Returns which other part has a setting that none of these has, None where none does; ``name`` may be dotted."""
+    setting = meant(name).replace("-", "_")
+    for part in parts:
+        owners = [
+            other
+            for other in names(part.kind)
+            if setting in find(part.kind, other).cls.declared()
+        ]
+        if owners:
+            own = name_of(part)
+            return f"{setting} is of the {part.kind} {' or '.join(owners[:3])}, this one is {own}"
+    return None
+
+
 def spell(value: object) -> object:
     """Returns a value of a setting as JSON holds it; a part as its kind, its name and its settings, nested ones too."""
     if isinstance(value, Part):
@@ -283,7 +308,7 @@ def uses(parts: Iterable[Part]) -> list[Use]:
         ValueError: a part is not in the catalogue, or its class was typed in and stands in no file.
     """
     found: dict[str, Use] = {}
-    for one in _with_nested(parts):
+    for one in itertools.chain.from_iterable(map(with_nested, parts)):
         entry = entry_of(one)
         if _is_built_in(entry):
             continue
@@ -326,14 +351,6 @@ def load(needed: Iterable[Use], accept_changes: bool = False) -> None:
             use(one.module)
         else:
             _load_file(path, one.module)
-
-
-def _with_nested(parts: Iterable[Part]) -> Iterable[Part]:
-    for one in parts:
-        yield one
-        yield from _with_nested(
-            value for value in one.settings().values() if isinstance(value, Part)
-        )
 
 
 def _is_built_in(entry: Entry) -> bool:

@@ -8,6 +8,7 @@ What has settings is a `Part`. Traced settings are leaves of its pytree, so a sw
 shape the program. Nothing here needs JAX.
 """
 
+import contextlib
 import dataclasses
 import difflib
 import functools
@@ -15,7 +16,7 @@ import math
 import numbers
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 # of a setting: a number, a word, a tuple of them, None, or another part; which of them, the setting's own type says
@@ -170,6 +171,14 @@ def every(part: Part) -> dict[str, Declared]:
     return found
 
 
+def with_nested(part: Part) -> Iterator[Part]:
+    """Yields the part and those inside it."""
+    yield part
+    for value in part.settings().values():
+        if isinstance(value, Part):
+            yield from with_nested(value)
+
+
 def get(part: Part, path: str) -> Value:
     """Returns the value of a setting by its dotted name."""
     name, _, rest = path.partition(".")
@@ -183,6 +192,15 @@ def put(part: PartOf, path: str, value: Value) -> PartOf:
     return part.changed(
         **{name: put(part.settings()[name], rest, value) if rest else value}
     )
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Puts the dotted name of a setting before the sentence of a part that does not know where it stands."""
+    try:
+        yield
+    except ValueError as problem:
+        raise ValueError(f"{path}: {problem}") from None
 
 
 def put_all(part: PartOf, values: Mapping[str, Value]) -> PartOf:
@@ -254,12 +272,11 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 def near_name(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Returns the nearest of the known names, None where none is near. The paper's symbols lead to their settings."""
     known = list(known)
-    last = _last(name)
-    meant = SYMBOLS.get(last.lower(), last)
-    same = [candidate for candidate in known if meant and _last(candidate) == meant]
+    wanted = meant(name)
+    same = [candidate for candidate in known if wanted and _last(candidate) == wanted]
     if same:
         return same[0]
-    if last.lower() in SYMBOLS:  # of a setting that is not here
+    if _last(name).lower() in SYMBOLS:  # of a setting that is not here
         return None
 
     # a shared prefix would make every name near
@@ -277,6 +294,12 @@ def near_name(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | Non
         name.removeprefix(prefix if inside else ""), compared, n=1, cutoff=cutoff
     )
     return compared[near[0]] if near else None
+
+
+def meant(name: str) -> str:
+    """Returns the setting that the last part of a dotted name, a flag's or a symbol of the paper, stands for."""
+    last = _last(name)
+    return SYMBOLS.get(last.lower(), last)
 
 
 SYMBOLS: Mapping[str, str] = {  # of the paper -> setting

@@ -92,11 +92,7 @@ def draw_product(
     table, mean = _numbers(settings, "table"), _numbers(settings, "mean")
     weights = _weights(settings, len(table))
     rows = table.shape[1]
-    spread = (
-        np.diag(np.square(_numbers(settings, "std")))
-        if settings.get("covariance") is None
-        else _numbers(settings, "covariance")
-    )
+    spread = _spread(settings)
     rest = [dimension - rows for dimension in dimensions]
     if max(rest) < 0:
         draw_atoms(axes, table[:, list(dimensions)], weights, look)
@@ -120,14 +116,7 @@ def draw_mixture(
     look: Look,
 ) -> None:
     """Draws an ellipse for each component, the fainter the smaller its weight."""
-    means = _numbers(settings, "means")
-    count, dim = means.shape
-    covariances = (
-        _numbers(settings, "covariances").reshape(count, dim, dim)
-        if settings.get("stds") is None
-        else [np.diag(np.square(stds)) for stds in _numbers(settings, "stds")]
-    )
-    weights = _weights(settings, count)
+    weights, means, covariances = mixed_by(settings)
     shown = np.ix_(dimensions, dimensions)
     for mean, covariance, share in zip(
         means[:, dimensions], covariances, weights / weights.max(), strict=True
@@ -175,6 +164,31 @@ def draw_boxed(
     )
 
 
+def mixed_by(
+    settings: Mapping[str, object],
+) -> tuple[
+    Float[np.ndarray, " K"],
+    Float[np.ndarray, "K dim"],
+    Float[np.ndarray, "K dim dim"],
+]:
+    """Returns weights, means and covariances of the Gaussians of a mixture, or of each row of a table with its Gaussian."""
+    if "means" in settings:
+        means = _numbers(settings, "means")
+        count, dim = means.shape
+        covariances = (
+            _numbers(settings, "covariances").reshape(count, dim, dim)
+            if settings.get("stds") is None
+            else np.array([np.diag(stds**2) for stds in _numbers(settings, "stds")])
+        )
+        return _weights(settings, count), means, covariances
+    table, mean = _numbers(settings, "table"), _numbers(settings, "mean")
+    count, rows = table.shape
+    covariance = np.zeros((rows + mean.size, rows + mean.size))
+    covariance[rows:, rows:] = _spread(settings)
+    means = np.hstack([table, np.tile(mean, (count, 1))])
+    return _weights(settings, count), means, np.tile(covariance, (count, 1, 1))
+
+
 def ellipse(
     mean: Float[np.ndarray, "2"],
     covariance: Float[np.ndarray, "2 2"],
@@ -199,6 +213,13 @@ def _marginal(settings: Mapping[str, object], dimension: int) -> rv_frozen:
         return stats.beta(of("a"), of("b"), low, high - low)
     mean, std = of("mean"), of("std")
     return stats.truncnorm((low - mean) / std, (high - mean) / std, mean, std)
+
+
+def _spread(settings: Mapping[str, object]) -> Float[np.ndarray, "dim dim"]:
+    """Returns the covariance of a Gaussian's settings."""
+    if settings.get("covariance") is None:
+        return np.diag(_numbers(settings, "std") ** 2)
+    return _numbers(settings, "covariance")
 
 
 def _numbers(settings: Mapping[str, object], name: str) -> np.ndarray:

@@ -344,6 +344,10 @@ def _unknown(command: str, groups: Sequence[Group], token: str) -> str:
         for field in group.declared()
     ]
     near = settings.near_name(name.removeprefix("--"), known, cutoff=0.7)
+    parts = [group.source for group in groups if group.prefix not in ("", "task")]
+    other = catalogue.elsewhere(name.removeprefix("--"), reversed(parts))
+    if other and not (near and settings.meant(near) == settings.meant(name)):
+        return f"unknown flag {name}; {other}"
     return f"unknown flag {name}; " + (
         f"did you mean --{near}?" if near else f"see spjax {command} --help"
     )

@@ -258,14 +258,16 @@ def _built(
     """Returns the part with the values of its flags."""
     given = values[prefix]
     if isinstance(part, type):
-        return part.made(**given)
+        with settings.naming(prefix):
+            return part.made(**given)
     old, changes = part.settings(), {}
     for name, value in given.items():
         if f"{prefix}.{name}" in values:
             changes[name] = _built(f"{prefix}.{name}", old[name], values)
         elif value != old[name]:
             changes[name] = value
-    return part.changed(**changes) if changes else part
+    with settings.naming(prefix):
+        return part.changed(**changes) if changes else part
 
 
 def _sweepable(part: Part) -> str:

@@ -1,6 +1,6 @@
 """What a distribution over tasks is: the context space, the families of distributions over it, and their charts."""
 
-from spjax.contexts.base import ContextDistribution, Summary
+from spjax.contexts.base import Components, ContextDistribution, Summary
 from spjax.contexts.beta import Beta
 from spjax.contexts.chart import Chart, KlDirection
 from spjax.contexts.discrete import Discrete
@@ -14,6 +14,7 @@ from spjax.contexts.truncated import TruncatedGaussian
 __all__ = [
     "Beta",
     "Chart",
+    "Components",
     "ContextDistribution",
     "ContextSpace",
     "Discrete",

@@ -32,6 +32,15 @@ class Summary:
         return jnp.sqrt(jnp.diagonal(self.covariance))
 
 
+@struct.dataclass
+class Components:
+    """The Gaussians that a distribution mixes, for metrics and pictures."""
+
+    weights: Float[Array, " K"]  # 1 together
+    means: Float[Array, "K dim"]  # context units
+    covariances: Float[Array, "K dim dim"]  # squared context units
+
+
 class ContextDistribution(Part, abc.ABC):
     """A distribution over contexts; subclasses are frozen dataclasses that JAX takes for pytrees (``flax.struct``)."""
 
@@ -68,6 +77,10 @@ class ContextDistribution(Part, abc.ABC):
     @abc.abstractmethod
     def summary(self) -> Summary:
         """Returns mean and covariance."""
+
+    def mixed(self) -> Components | None:
+        """Returns what it mixes; None for a family that two moments, its draws or its settings show as well."""
+        return None
 
     @abc.abstractmethod
     def kl_to(self: Own, other: Own) -> Float[Array, ""]:

@@ -11,6 +11,7 @@ narrow (`spjax.solvers.gamma`).
 """
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -139,11 +140,16 @@ class Beta(Boxed):
         of_a, of_b = self._differences(change)
         return self.least - jnp.concatenate([self.a + of_a, self.b + of_b])
 
-    def check(self, space: ContextSpace, what: str) -> None:
+    def check_box(
+        self,
+        what: str,
+        dimensions: Sequence[str],
+        vectors: Mapping[str, tuple[float, ...]],
+    ) -> None:
         """Checks the box, and that a and b are not below the least; raises ValueError in one sentence."""
-        super().check(space, what)
+        super().check_box(what, dimensions, vectors)
         for name in ("a", "b"):
-            smallest = min(self.settings()[name])
+            smallest = min(vectors.get(name, (self.least,)))
             if smallest < self.least:
                 raise ValueError(
                     f"{what}.{name} must be at least {self.least:g}, its least, got {smallest:g}"

@@ -19,7 +19,7 @@ them as if they were not. A distribution that lives on the box has the density t
 
 import abc
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 import jax
@@ -47,6 +47,13 @@ class Boxed(Vectors):
         static=True, unit="context units", help="of the box, a number a dimension"
     )
 
+    def __post_init__(self) -> None:
+        """Keeps the bounds as tuples, which can be hashed; and as `Vectors`."""
+        for name in ("lower", "upper"):
+            if not isinstance(bounds := getattr(self, name), tuple):
+                object.__setattr__(self, name, tuple(map(float, bounds)))
+        super().__post_init__()
+
     @property
     def chart(self) -> "ExponentialChart":
         """Natural parameters, in steps that the KL divergence measures."""
@@ -61,6 +68,17 @@ class Boxed(Vectors):
     def width(self) -> Float[Array, " dim"]:
         """The extents of the box."""
         return jnp.asarray(self.upper, self.low.dtype) - self.low
+
+    def _lengths(
+        self, typed: Mapping[str, tuple[float, ...]]
+    ) -> list[tuple[str, tuple[float, ...]]]:
+        """Returns bounds and vectors."""
+        return [("lower", self.lower), ("upper", self.upper), *typed.items()]
+
+    def _are_shapes(self, typed: Mapping[str, tuple[float, ...]]) -> bool:
+        """Says whether these may be the shapes of the leaves, which end in the number of dimensions."""
+        ends = {value[-1:] for value in typed.values()}
+        return super()._are_shapes(typed) and ends == {(len(self.lower),)}
 
     @abc.abstractmethod
     def moved(self, change: Natural) -> Self:
@@ -98,14 +116,29 @@ class Boxed(Vectors):
         """Returns KL(self || other) in nats."""
         return self.gap(self.change_to(other)).sum()
 
-    def check(self, space: ContextSpace, what: str) -> None:
-        """Checks the lengths, and that the box is one and lies within the space; raises ValueError in one sentence."""
-        super().check(space, what)
-        for name, low, high in zip(space.names, self.lower, self.upper, strict=True):
+    def check_typed(self, typed: Mapping[str, tuple[float, ...]]) -> None:
+        """Checks, beside ranges and lengths, that the box is one, and what is in it."""
+        super().check_typed(typed)
+        dimensions = [f"dimension {number}" for number in range(len(self.lower))]
+        self.check_box(type(self).__name__, dimensions, typed)
+
+    def check_box(
+        self,
+        what: str,
+        dimensions: Sequence[str],
+        vectors: Mapping[str, tuple[float, ...]],
+    ) -> None:
+        """Checks the bounds, and those of the vectors that are there against them; raises ValueError in one sentence."""
+        for name, low, high in zip(dimensions, self.lower, self.upper, strict=True):
             if not low < high:
                 raise ValueError(
                     f"{what}: lower must be below upper, got [{low:g}, {high:g}] for {name}"
                 )
+
+    def check(self, space: ContextSpace, what: str) -> None:
+        """Checks the lengths, and that the box is one and lies within the space; raises ValueError in one sentence."""
+        super().check(space, what)
+        self.check_box(what, space.names, self.settings())
         space.check(self.lower, f"{what}.lower")
         space.check(self.upper, f"{what}.upper")
 

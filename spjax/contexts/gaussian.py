@@ -85,7 +85,7 @@ class Gaussian(ContextDistribution):
             jnp.all((std > 0) & jnp.isfinite(std))
         ):
             raise ValueError(
-                f"standard deviations must be positive and finite, got {np.asarray(std).tolist()}"
+                f"std of a gaussian must be positive and finite, got {np.asarray(std).tolist()}"
             )
         return cls(mean=mean, chol=jnp.diag(std), outside=outside)
 
@@ -103,6 +103,8 @@ class Gaussian(ContextDistribution):
             np.asarray(mean, dtype=float),
             np.asarray(covariance, dtype=float),
         )
+        if mean.ndim != 1:
+            raise ValueError(f"mean must be a vector, got shape {mean.shape}")
         if covariance.shape != (mean.size, mean.size) or not np.allclose(
             covariance, covariance.T, rtol=1e-6
         ):
@@ -242,10 +244,17 @@ class Gaussian(ContextDistribution):
         Raises:
             ValueError: one sentence with "<what>.mean" or "<what>.std".
         """
-        space.check(_decimals(self.mean), f"{what}.mean")
-        if self.chol.shape != (space.size, space.size):
+        names = ", ".join(space.names)
+        if np.ndim(self.mean) != 1:
             raise ValueError(
-                f"{what}.std needs {space.size} values ({', '.join(space.names)}), got {self.chol.shape[-1]}"
+                f"{what}.mean needs {space.size} values ({names}), got shape {np.shape(self.mean)}"
+            )
+        space.check(_decimals(self.mean), f"{what}.mean")
+        shape = np.shape(self.chol)
+        if shape != (space.size, space.size):
+            got = shape[0] if shape == shape[:1] * 2 else f"a factor of shape {shape}"
+            raise ValueError(
+                f"{what}.std needs {space.size} values ({names}), got {got}"
             )
         for name, value, pivot in zip(
             space.names, _decimals(self.std), np.diagonal(self.chol), strict=True

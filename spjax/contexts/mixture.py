@@ -18,7 +18,7 @@ from flax import struct
 from jaxtyping import Array, Float
 
 from spjax.catalogue import part
-from spjax.contexts.base import ContextDistribution, Summary
+from spjax.contexts.base import Components, ContextDistribution, Summary
 from spjax.contexts.gaussian import Gaussian, Outside
 from spjax.contexts.space import ContextSpace
 from spjax.contexts.weights import kl_of_weights
@@ -83,6 +83,11 @@ class Mixture(ContextDistribution):
             ValueError: weights that are not, or as many of them as there are no components.
         """
         shares = np.asarray(weights, dtype=float)
+        sizes = sorted({component.dim for component in components})
+        if len(sizes) > 1:
+            raise ValueError(
+                f"components of a mixture must have as many dimensions as one another, got {sizes}"
+            )
         if not components or shares.shape != (len(components),):
             raise ValueError(
                 f"a mixture of {len(components)} components needs as many weights, got {shares.size}"
@@ -201,6 +206,11 @@ class Mixture(ContextDistribution):
         within = jax.vmap(lambda one: one.covariance)(self.components)
         covariance = (weights[:, None, None] * within).sum(axis=0)
         return Summary(mean, covariance + (weights[:, None] * apart).T @ apart)
+
+    def mixed(self) -> Components:
+        """Returns weights, means and covariances of the components."""
+        covariances = jax.vmap(lambda one: one.covariance)(self.components)
+        return Components(jnp.exp(self.log_weights), self.components.mean, covariances)
 
     def kl_to(self, other: "Mixture") -> Float[Array, ""]:
         """Returns KL(w || v) + sum w_i KL(p_i || q_i), an upper bound of KL(self || other), nats."""

@@ -7,6 +7,8 @@ KL(old || at(x)) at the old x, the Fisher information, the coordinates are z = L
 
 import abc
 import dataclasses
+import numbers
+from collections.abc import Mapping
 from typing import Self
 
 import jax
@@ -18,23 +20,67 @@ from jaxtyping import AbstractArray, Array, Bool, Float
 from spjax.contexts.base import ContextDistribution
 from spjax.contexts.chart import Chart, KlDirection
 from spjax.contexts.space import ContextSpace
-from spjax.settings import Declared, Value
+from spjax.settings import Declared, Value, check, check_value
 from spjax.solvers.linalg import cholesky, solve_lower
 
 
 class Vectors(ContextDistribution):
-    """A family whose settings are vectors, one number a context dimension."""
+    """A family whose settings are vectors, one number a context dimension.
+
+    What is typed is checked at once, what comes as arrays by `check`: JAX builds the class anew around tracers, batches and
+    gradients too.
+    """
 
     def __post_init__(self) -> None:
-        """Turns typed numbers into arrays; those of static settings stay as they are."""
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if (
-                field.metadata.get("pytree_node", True)
-                and isinstance(value, tuple)
-                and all(isinstance(number, int | float) for number in value)
-            ):
-                object.__setattr__(self, field.name, jnp.asarray(value, dtype=float))
+        """Turns typed numbers into arrays, and checks them; raises ValueError in one sentence."""
+        leaves = [
+            field.name
+            for field in dataclasses.fields(self)  # type: ignore[arg-type]
+            if field.metadata.get("pytree_node", True)
+        ]
+        typed = {
+            name: tuple(value)
+            for name in leaves
+            if _is_typed(value := getattr(self, name))
+        }
+        for name, value in typed.items():
+            object.__setattr__(self, name, jnp.asarray(value, dtype=float))
+        if typed and not (len(typed) == len(leaves) and self._are_shapes(typed)):
+            self.check_typed(typed)
+
+    @classmethod
+    def made(cls, **values: Value) -> Self:
+        """Returns the distribution with these settings, which `check` is to check."""
+        return super().made(**_arrays(values, cls.declared()))
+
+    def changed(self, **values: Value) -> Self:
+        """Returns the distribution with other values of these settings; likewise."""
+        return super().changed(**_arrays(values, self.declared()))
+
+    def check_typed(self, typed: Mapping[str, tuple[float, ...]]) -> None:
+        """Checks the ranges and the lengths of typed numbers; raises ValueError in one sentence that names the class."""
+        what, declared = type(self).__name__, self.declared()
+        for name, value in typed.items():
+            check_value(f"{what}.{name}", declared[name], value)
+        (first, size), *others = (
+            (name, len(value)) for name, value in self._lengths(typed)
+        )
+        for name, count in others:
+            if count != size:
+                raise ValueError(
+                    f"{what}.{name} needs as many values as {first}, {size}, got {count}"
+                )
+
+    def _lengths(
+        self, typed: Mapping[str, tuple[float, ...]]
+    ) -> list[tuple[str, tuple[float, ...]]]:
+        """Returns what must be as long as one another."""
+        return list(typed.items())
+
+    def _are_shapes(self, typed: Mapping[str, tuple[float, ...]]) -> bool:
+        """Says whether these may be the shapes of the leaves, which ``jax.tree.map`` puts in their place."""
+        (one, *different) = set(typed.values())
+        return not different and all(isinstance(number, int) for number in one)
 
     @classmethod
     def declared(cls) -> dict[str, Declared]:
@@ -49,9 +95,7 @@ class Vectors(ContextDistribution):
     def settings(self) -> dict[str, Value]:
         """Returns the values of the settings, vectors as tuples of the shortest decimals."""
         return {
-            name: tuple(float(str(number)) for number in np.asarray(value))
-            if hasattr(value, "dtype")
-            else value
+            name: _decimals(np.asarray(value)) if hasattr(value, "dtype") else value
             for name, value in super().settings().items()
         }
 
@@ -61,12 +105,17 @@ class Vectors(ContextDistribution):
         return jax.tree.leaves(self)[0].shape[-1]
 
     def check(self, space: ContextSpace, what: str) -> None:
-        """Checks that every vector has one number a dimension; raises ValueError in one sentence."""
+        """Checks that every vector has one number a dimension, in its range; raises ValueError in one sentence."""
         for name, value in self.settings().items():
             if isinstance(value, tuple) and len(value) != space.size:
                 raise ValueError(
                     f"{what}.{name} needs {space.size} values ({', '.join(space.names)}), got {len(value)}"
                 )
+            if np.ndim(value) > 1:
+                raise ValueError(
+                    f"{what}.{name} must be a vector, got shape {np.shape(value)}"
+                )
+        check(what, self)
 
 
 class Parametric(Vectors):
@@ -163,6 +212,32 @@ class ParametricChart(Chart[Parametric, ParametricData]):
             self.at(data, z),
             data.old,
         )
+
+
+def _is_typed(value: object) -> bool:
+    """Says whether these are numbers that somebody typed."""
+    return isinstance(value, tuple | list) and all(
+        isinstance(number, numbers.Real) for number in value
+    )
+
+
+def _arrays(
+    values: Mapping[str, Value], declared: Mapping[str, Declared]
+) -> dict[str, Value]:
+    """Returns typed numbers of traced settings as arrays."""
+    return {
+        name: jnp.asarray(value, dtype=float)
+        if _is_typed(value) and not declared[name].setting.static
+        else value
+        for name, value in values.items()
+    }
+
+
+def _decimals(values: np.ndarray) -> Value:
+    """Returns the shortest decimals of an array of any shape."""
+    if values.ndim == 0:
+        return float(str(values))
+    return tuple(_decimals(np.asarray(inner)) for inner in values)
 
 
 def _is_array(hint: object) -> bool:

@@ -8,6 +8,7 @@ where the density of one in the middle varies by three parts in a hundred; both 
 
 import dataclasses
 import math
+from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -127,22 +128,23 @@ class TruncatedGaussian(Boxed):
             [low * second - first, first - high * second, widest - second]
         )
 
-    def check(self, space: ContextSpace, what: str) -> None:
+    def check_box(
+        self,
+        what: str,
+        dimensions: Sequence[str],
+        vectors: Mapping[str, tuple[float, ...]],
+    ) -> None:
         """Checks the box, that the mean lies in it and that the std is not too large; raises ValueError in one sentence."""
-        super().check(space, what)
-        settings = self.settings()
-        for name, low, high, mean, std in zip(
-            space.names,
-            self.lower,
-            self.upper,
-            settings["mean"],
-            settings["std"],
-            strict=True,
+        super().check_box(what, dimensions, vectors)
+        boxes = list(zip(dimensions, self.lower, self.upper, strict=True))
+        for (name, low, high), mean in zip(
+            boxes, vectors.get("mean", ()), strict=False
         ):
             if not low <= mean <= high:
                 raise ValueError(
                     f"{what}.mean of {name} must lie in the box [{low:g}, {high:g}], got {mean:g}"
                 )
+        for (name, low, high), std in zip(boxes, vectors.get("std", ()), strict=False):
             if not 0 < std <= WIDEST * (high - low):
                 raise ValueError(
                     f"{what}.std of {name} must be positive and at most {WIDEST:g} widths of the box, "

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from spjax.analysis.text import setting_text
 from spjax.envs.base import EnvState
 from spjax.rendering.film import Film
 from spjax.rendering.record import episodes
@@ -60,5 +61,11 @@ def replay(
 
     recorded = program.to_host(program.on_lanes(play, states))
     own_states, paths, discount = jax.tree.map(lambda leaf: leaf[0], recorded)
-    title = f"{config.task.name}, seed {config.lanes()[lane].seed}, iteration {program.iteration(states)}"
+    shown = config.lanes()[lane]
+    swept = [
+        f"{name.rpartition('.')[2]} {setting_text(value)}"
+        for name, value in shown.settings.items()
+    ]
+    seed, iteration = f"seed {shown.seed}", f"iteration {program.iteration(states)}"
+    title = ", ".join([config.task.name, *swept, seed, iteration])
     return Film(config.task, episodes(own_states, paths, float(discount)), title, speed)

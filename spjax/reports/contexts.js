@@ -6,16 +6,28 @@ const OUTSIDE = 0.06;  // of the range, around the bounds
 
 const axisName = ({ name, unit }) => (unit === "1" ? name : `${name} [${unit}]`);
 
-// The line at two standard deviations, of dimensions i and j of a covariance that is written row by row.
-function ellipse({ mean, covariance }, dim, i, j) {
+// What a distribution mixes, and how much of the largest share each has; itself where it mixes nothing.
+function partsOf(one) {
+  const parts = one.components || [one], largest = Math.max(...parts.map(({ share = 1 }) => share));
+  return parts.map((part) => ({ ...part, strength: (part.share ?? 1) / largest }));
+}
+
+// The means of what has weight, for the stars.
+const meansOf = (one) => partsOf(one).filter(({ strength }) => strength > 0.1).map(({ mean }) => mean);
+
+// The line at two standard deviations, of dimensions i and j of a covariance that is written row by row; inside a box where there is one.
+function ellipse({ mean, covariance }, dim, i, j, box) {
   const [a, b, c] = [covariance[dim * i + i], covariance[dim * i + j], covariance[dim * j + j]];
   const middle = (a + c) / 2, apart = Math.hypot((a - c) / 2, b), angle = 0.5 * Math.atan2(2 * b, a - c);
   const radii = [middle + apart, middle - apart].map((value) => REACH * Math.sqrt(Math.max(0, value)));
   return Array.from({ length: 73 }, (_, k) => {
     const [x, y] = [radii[0] * Math.cos((k * Math.PI) / 36), radii[1] * Math.sin((k * Math.PI) / 36)];
-    return [mean[i] + x * Math.cos(angle) - y * Math.sin(angle), mean[j] + x * Math.sin(angle) + y * Math.cos(angle)];
+    const point = [mean[i] + x * Math.cos(angle) - y * Math.sin(angle), mean[j] + x * Math.sin(angle) + y * Math.cos(angle)];
+    return point.map((value, at) => within(value, box, at ? j : i));
   });
 }
+
+const within = (value, box, k) => (box ? Math.min(box[1][k], Math.max(box[0][k], value)) : value);
 
 // How many of the samples are at each atom, as shares.
 function sharesAt(atoms, samples) {
@@ -76,10 +88,23 @@ function drawEnds(svg, ends, dim, i, j, frame) {
   for (const which of ["initial", "target"]) {
     const end = ends[which];
     if (end.atoms) drawAtoms(svg, end.atoms, end.shares, i, j, frame, { class: which });
-    else svg.append(draw("polygon", { class: which, points: frame.line(ellipse(end, dim, i, j)) }));
+    else drawEllipses(svg, end, end.box, dim, i, j, frame, { class: which });
   }
-  const mean = ends.target.mean;
-  svg.append(draw("polygon", { class: "star", points: starPoints(frame.x(mean[i]), frame.y(mean[j]), 8) }));
+  for (const mean of meansOf(ends.target)) {
+    svg.append(draw("polygon", { class: "star", points: starPoints(frame.x(mean[i]), frame.y(mean[j]), 8) }));
+  }
+}
+
+// An ellipse for each component, the fainter the smaller its weight; a dot where it has no extent in these dimensions.
+function drawEllipses(svg, one, box, dim, i, j, frame, look) {
+  for (const part of partsOf(one)) {
+    const opacity = 0.25 + 0.75 * part.strength;
+    if (part.covariance[dim * i + i] + part.covariance[dim * j + j] > 0) {
+      svg.append(draw("polygon", { points: frame.line(ellipse(part, dim, i, j, box)), opacity, ...look }));
+    } else {
+      svg.append(draw("circle", { cx: frame.x(part.mean[i]), cy: frame.y(part.mean[j]), r: 9 * Math.sqrt(part.strength), opacity, ...look }));
+    }
+  }
 }
 
 function drawAtoms(svg, atoms, shares, i, j, frame, look) {
@@ -110,8 +135,8 @@ function plane(content, i, j, looks) {
       drawAtoms(inside, ends.target.atoms, sharesAt(ends.target.atoms, now.samples), i, j, frame, look);
     } else {
       if (now.mean) {
-        const points = frame.line(ellipse(now, dim, i, j));
-        inside.append(draw("polygon", { points, fill: color, "fill-opacity": 0.16, stroke: color, "stroke-width": 1.6 }));
+        const look = { fill: color, "fill-opacity": 0.16, stroke: color, "stroke-width": 1.6 };
+        drawEllipses(inside, now, ends.initial.box, dim, i, j, frame, look);
       }
       for (const sample of now.samples) {
         inside.append(draw("circle", { cx: frame.x(sample[i]), cy: frame.y(sample[j]), r: 2.6, fill: color, "fill-opacity": 0.75 }));
@@ -129,11 +154,15 @@ function line(content, looks) {
   const element = make("figure", {}, svg);
   const places = Array.from({ length: 401 }, (_, k) => low - OUTSIDE * (high - low) + (k / 400) * (high - low) * (1 + 2 * OUTSIDE));
 
-  function bell({ mean, covariance }, frame, up) {
-    const std = Math.max(Math.sqrt(covariance[0]), (high - low) / 2000);
-    const around = [-4, -3, -2, -1, -0.5, 0, 0.5, 1, 2, 3, 4].map((k) => mean[0] + k * std);
+  function bells(one, frame, up) {
+    const parts = partsOf(one).map(({ mean: [mean], covariance: [variance], strength }) => ({
+      mean, strength, std: Math.max(Math.sqrt(variance), (high - low) / 2000),
+    }));
+    const around = parts.flatMap(({ mean, std }) => [-4, -3, -2, -1, -0.5, 0, 0.5, 1, 2, 3, 4].map((k) => mean + k * std));
     const shownAt = [...places, ...around].filter((c) => c >= places[0] && c <= places[400]).sort((a, b) => a - b);
-    return shownAt.map((c) => `${frame.x(c).toFixed(1)},${up(Math.exp(-0.5 * ((c - mean[0]) / std) ** 2)).toFixed(1)}`).join(" ");
+    const density = (c) => parts.reduce((sum, { mean, std, strength }) => sum + (strength / std) * Math.exp(-0.5 * ((c - mean) / std) ** 2), 0);
+    const densities = shownAt.map(density), highest = Math.max(...densities) || 1;
+    return shownAt.map((c, k) => `${frame.x(c).toFixed(1)},${up(densities[k] / highest).toFixed(1)}`).join(" ");
   }
 
   function barsAt(atoms, samples, frame) {
@@ -154,11 +183,12 @@ function line(content, looks) {
         svg.append(draw("line", { x1: frame.x(c), x2: frame.x(c), y1: up(0), y2: tip, ...look }));
         svg.append(draw("circle", { cx: frame.x(c), cy: tip, r: 3, ...look }));
       });
-    } else if (one.normal) {
-      svg.append(draw("polyline", { points: bell(one, frame, up), ...look }));
+    } else if (one.normal || one.components) {
+      svg.append(draw("polyline", { points: bells(one, frame, up), ...look }));
     } else {
       const std = Math.sqrt(one.covariance[0]), y = up(look.class === "initial" ? 0.96 : look.class === "target" ? 0.9 : 0.84);
-      svg.append(draw("line", { x1: frame.x(one.mean[0] - REACH * std), x2: frame.x(one.mean[0] + REACH * std), y1: y, y2: y, ...look }));
+      const [from, to] = [-REACH, REACH].map((k) => frame.x(within(one.mean[0] + k * std, one.box, 0)));
+      svg.append(draw("line", { x1: from, x2: to, y1: y, y2: y, ...look }));
       svg.append(draw("circle", { cx: frame.x(one.mean[0]), cy: y, r: 3.5, ...look }));
     }
   }
@@ -181,9 +211,12 @@ function line(content, looks) {
     drawDistribution(ends.target, frame, up, { class: "target" });
     if (now.mean && !ends.target.atoms) {
       const look = { fill: "none", stroke: color, "stroke-width": 2 };
-      drawDistribution({ ...now, normal: ends.initial.normal }, frame, up, look);
+      const { normal, box } = ends.initial;
+      drawDistribution({ ...now, normal: normal && lane.normal, box }, frame, up, look);
     }
-    svg.append(draw("polygon", { class: "star", points: starPoints(frame.x(ends.target.mean[0]), up(0), 8) }));
+    for (const [mean] of meansOf(ends.target)) {
+      svg.append(draw("polygon", { class: "star", points: starPoints(frame.x(mean), up(0), 8) }));
+    }
   }
   return { element, svg, show };
 }
@@ -195,9 +228,13 @@ function caption(content) {
     const filled = one ? "bars: how often each context was drawn; pins: its weight" : "filled: the contexts that were drawn; dots as large as their share";
     return `${filled[0].toUpperCase()}${filled.slice(1)}; dashed: the initial distribution, solid: the target, whose mean is the star.`;
   }
-  const what = one && end.normal ? "densities, each scaled to its own height" : one ? "bars: mean ± two standard deviations" : "ellipses: two standard deviations";
+  const dense = end.normal || end.components, extent = end.box ? ", within the box" : "";
+  const mixed = end.components ? " of each component, the fainter the smaller its weight" : "";
+  const what = one && dense ? "densities, each scaled to its own height"
+    : one ? `bars: mean ± two standard deviations${extent}` : `ellipses: two standard deviations${mixed}${extent}`;
+  const stars = end.components ? "whose components have a star each" : "whose mean is the star";
   const current = moves ? `the teacher's distribution, with ${one ? "a histogram of the" : "dots for"} contexts that were drawn` : "contexts that were drawn";
-  return `In colour: ${current}; dashed: the initial distribution, solid: the target, whose mean is the star (${what}).`;
+  return `In colour: ${current}; dashed: the initial distribution, solid: the target, ${stars} (${what}).`;
 }
 
 function animated(content, looks) {

@@ -62,8 +62,8 @@ function competence() {
   choose(content.maps[0]);
   const played = `${content.maps[0].episodes.toLocaleString("en")} new episodes of the newest policies on a grid of contexts.`;
   const marks = content.contexts.dimensions.length === 1
-    ? "The dashed line is the mean of the target."
-    : "Lines: means of the contexts that seeds were trained in, from the circle on; the star is the mean of the target.";
+    ? "Dashed: the mean of the target, or of its components."
+    : "Lines: means of the contexts that seeds were trained in, from the circle on; a star is the mean of the target, or of one of its components.";
   section("What the policies can do",
     make("p", { class: "faint" }, `${played} ${marks}`),
     content.maps.length > 1 ? make("div", { class: "bar" }, chosen) : null, cards);
@@ -71,9 +71,11 @@ function competence() {
 
 function films() {
   if (!content.films.length) return;
-  section("Rollouts", ...content.films.map(({ page: film, problem }) => problem
+  const apart = content.films.filter(({ page: film }) => film).length > 1 || content.series.length > 1;
+  section("Rollouts", ...content.films.map(({ page: film, label, problem }) => problem
     ? make("p", {}, problem)
-    : make("iframe", { title: "episodes of a policy on the target tasks", loading: "lazy", srcdoc: film })));
+    : make("figure", {}, apart ? make("figcaption", {}, make("b", {}, label)) : null,
+      make("iframe", { title: `episodes of ${label} on the target tasks`, loading: "lazy", srcdoc: film }))));
 }
 
 document.getElementById("made").textContent = [...content.summary, `written by ${content.made_by}`].join(" · ");

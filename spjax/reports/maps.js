@@ -31,14 +31,15 @@ function mapPicture(map, panel, content) {
       cell.append(draw("title", {}, `${shown(cx)}, ${shown(cy)}: ${shown(value)}`));
       inside.append(cell);
     }));
-    const target = ends[map.series].target.mean;
     for (const way of map.ways) {
       const points = frame.line(way.map((mean) => [mean[i], mean[j]]));
       inside.append(draw("polyline", { points, fill: "none", stroke: "#fff", "stroke-width": 3.2 }));
       inside.append(draw("polyline", { points, fill: "none", stroke: "#b3261e", "stroke-width": 1.4 }));
       inside.append(draw("circle", { cx: frame.x(way[0][i]), cy: frame.y(way[0][j]), r: 4, fill: "#fff", stroke: "#000" }));
     }
-    inside.append(draw("polygon", { points: starPoints(frame.x(target[i]), frame.y(target[j]), 9), fill: "#fff", stroke: "#000" }));
+    for (const mean of meansOf(ends[map.series].target)) {
+      inside.append(draw("polygon", { points: starPoints(frame.x(mean[i]), frame.y(mean[j]), 9), fill: "#fff", stroke: "#000" }));
+    }
   }
 
   function drawLine(frame, width) {
@@ -50,8 +51,9 @@ function mapPicture(map, panel, content) {
     }
     const points = panel.x.map((cx, a) => `${frame.x(cx)},${y(panel.means[a][a])}`).join(" ");
     svg.append(draw("polyline", { points, fill: "none", stroke: "var(--accent)", "stroke-width": 2 }));
-    const target = frame.x(ends[map.series].target.mean[0]);
-    svg.append(draw("line", { class: "limit", x1: target, x2: target, y1: frame.top, y2: height - frame.bottom }));
+    for (const target of meansOf(ends[map.series].target).map(([mean]) => frame.x(mean))) {
+      svg.append(draw("line", { class: "limit", x1: target, x2: target, y1: frame.top, y2: height - frame.bottom }));
+    }
   }
 
   function drawAll() {

@@ -55,7 +55,7 @@ def report(
     series, others = drawn(everything := all_series(runs))
     content = content_of(runs, everything, series, others)
     if film:
-        content["films"] = _films(runs, accept_changes)
+        content["films"] = _films(everything, accept_changes)
     if grid is not None:
         content["maps"] = _maps(series, grid, episodes, accept_changes)
     write_page(file, content)
@@ -128,17 +128,21 @@ def write_page(file: Path, content: dict[str, object]) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _films(runs: Sequence[Run], accept_changes: bool) -> list[dict[str, str]]:
-    """Returns the page of a film of the first seed of each run, or a sentence where there is none."""
+def _films(everything: Sequence[Series], accept_changes: bool) -> list[dict[str, str]]:
+    """Returns the page of a film of the first seed of each run, and what tells it apart; or a sentence where there is none."""
     from spjax.reports.rollouts import film_page  # and JAX, with all that plays
 
+    labels: dict[Path, str] = {}  # of the first lane of each run
+    for one in everything:
+        labels.setdefault(one.run.path, one.label)
     made = []
-    for run in runs[:MOST_FILMS]:
+    for path in list(labels)[:MOST_FILMS]:
         try:
-            made.append({"page": film_page(run.path, accept_changes)})
+            page = film_page(path, accept_changes)
+            made.append({"page": page, "label": labels[path]})
         except (ValueError, ImportError) as problem:
-            made.append({"problem": f"No rollout of {run.path}: {problem}."})
-    if len(runs) > MOST_FILMS:
+            made.append({"problem": f"No rollout of {path}: {problem}."})
+    if len(labels) > MOST_FILMS:
         made.append({"problem": f"Rollouts of the first {MOST_FILMS} runs are shown."})
     return made
 

@@ -142,13 +142,20 @@ class Checkpoints:
         joined = {name: np.concatenate(rows[name])[places] for name in names}
         return found.tolist(), joined
 
-    def discard_unreadable(self, iteration: int, kinds: Mapping[str, Kind]) -> None:
-        """Removes the files of an iteration that hold no states of these kinds."""
+    def unreadable(self, iteration: int, kinds: Mapping[str, Kind]) -> dict[Path, str]:
+        """Returns the files of an iteration that hold no states of these kinds, and what is wrong with each."""
+        found = {}
         for path in self._of(iteration):
             try:
                 _lanes_of(path), _states(path, kinds)
-            except ValueError:
-                path.unlink(missing_ok=True)
+            except ValueError as problem:
+                found[path] = str(problem)
+        return found
+
+    def discard_unreadable(self, iteration: int, kinds: Mapping[str, Kind]) -> None:
+        """Removes those files."""
+        for path in self.unreadable(iteration, kinds):
+            path.unlink(missing_ok=True)
 
     def discard_after(self, iteration: int, but: int | None = None) -> None:
         """Removes what is newer, so that the newest one is one that can be read; not what belongs to iteration `but`."""

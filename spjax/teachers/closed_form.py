@@ -41,7 +41,7 @@ class SPGL(Moving):
 
         It is the initial distribution itself where that is a scaled target.
         """
-        start, target = _gaussian(super().starts_at), _gaussian(self.aims_at)
+        start, target = _gaussian(super().starts_at), _gaussian(self.aims_at, "target")
         ratios = jnp.diagonal(start.chol) / jnp.diagonal(target.chol)
         scale = jnp.exp(jnp.log(ratios).mean())
         return dataclasses.replace(target, mean=start.mean, chol=scale * target.chol)
@@ -65,13 +65,13 @@ class SPGL(Moving):
     def check(self, space: ContextSpace) -> None:
         """Checks, beside the rest, that the distributions are Gaussian."""
         super().check(space)
-        for distribution in (self.starts_at, self.aims_at):
-            _gaussian(distribution)
+        _gaussian(self.starts_at)
+        _gaussian(self.aims_at, "target")
 
 
-def _gaussian(distribution: ContextDistribution) -> Gaussian:
+def _gaussian(distribution: ContextDistribution, which: str = "initial") -> Gaussian:
     if not isinstance(distribution, Gaussian):
         raise ValueError(
-            f"spgl moves Gaussian distributions, got {type(distribution).__name__}"
+            f"spgl moves Gaussian distributions, got {type(distribution).__name__} for teacher.{which}"
         )
     return distribution

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax import catalogue
-from spjax.contexts import ContextDistribution, ContextSpace
+from spjax.contexts import Components, ContextDistribution, ContextSpace
 from spjax.envs.base import Env, Task
 from spjax.episodes import Episodes, Maybe, masked_mean
 from spjax.self_paced.context_update import ContextUpdate
@@ -138,6 +138,7 @@ class Moving(Teacher):
             context_mean=summary.mean,
             context_covariance=summary.covariance.reshape(-1),
             learning_progress=step.learning_progress,
+            components=distribution.mixed(),
         )
         state = MovingState(
             distribution=distribution,
@@ -256,6 +257,7 @@ class MovingMetrics:
     learning_progress: (
         Maybe | None
     )  # mean ALP of an update's episodes; None where it plays no part
+    components: Components | None  # of a mixture, for pictures; None of other families
 
 
 def check_floor(

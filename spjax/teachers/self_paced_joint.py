@@ -159,8 +159,8 @@ class SelfPacedJoint(Teacher):
         """Checks the distributions and the length of the floor."""
         super().check(space)
         check_floor(self.std_floor, space)
-        for distribution in (self.starts_at, self.aims_at):
-            _gaussian(distribution)
+        _gaussian(self.starts_at)
+        _gaussian(self.aims_at, "target")
         if not gives_alpha(self.schedule, self.starts_at, self.aims_at):
             raise ValueError(
                 f"teacher.schedule must be one that gives alpha, such as proportion, got {self.schedule!r}"
@@ -186,9 +186,9 @@ class JointMetrics:
     context_covariance: Float[Array, " dim_squared"]  # row by row
 
 
-def _gaussian(distribution: object) -> Gaussian:
+def _gaussian(distribution: object, which: str = "initial") -> Gaussian:
     if not isinstance(distribution, Gaussian):
         raise ValueError(
-            f"self-paced-joint fits Gaussian distributions, got {type(distribution).__name__}"
+            f"self-paced-joint fits Gaussian distributions, got {type(distribution).__name__} for teacher.{which}"
         )
     return distribution

@@ -18,7 +18,7 @@ from spjax.catalogue import Use
 from spjax.envs.base import Task
 from spjax.envs.episodic import EpisodicTask
 from spjax.runs.schema import Lane, Preset, Reference
-from spjax.settings import Part, Value
+from spjax.settings import Part, PartOf, Value
 from spjax.teachers.base import Teacher
 from spjax.training.checks import check_count, check_seeds, several
 from spjax.training.experiment import Experiment
@@ -229,11 +229,11 @@ class RunConfig:
         return self.teacher.bound_to(self.task)
 
     def _with_settings(self, swept: Mapping[str, Value]) -> tuple[Task, Agent, Teacher]:
-        of_task = _inside("task", swept)
-        task = settings.put_all(self.task, of_task)
-        agent = settings.put_all(self.agent, _inside("agent", swept))
-        bound = self.teacher.bound_to(task) if of_task else self._bound_teacher
-        return task, agent, settings.put_all(bound, _inside("teacher", swept))
+        task = _with_swept("task", self.task, swept)
+        agent = _with_swept("agent", self.agent, swept)
+        varied = any(name.startswith("task.") for name in swept)
+        bound = self.teacher.bound_to(task) if varied else self._bound_teacher
+        return task, agent, _with_swept("teacher", bound, swept)
 
     def _check_swept(self, name: str, values: Sequence[Value]) -> None:
         if not values:
@@ -242,14 +242,14 @@ class RunConfig:
         if part not in PARTS or not path:
             raise ValueError(
                 f"cannot sweep over {name!r}: settings are named task., agent. or teacher.<setting>"
+                + self._hint(name, PARTS)
             )
         holder = getattr(self.resolved, part)
         known, varied = settings.every(holder), settings.traced(holder)
         if path not in known:
-            near = [f"{part}.{setting}" for setting in varied]
-            raise ValueError(
-                f"unknown setting {name!r}; {settings.nearest(name, near)}"
-            )
+            tail = self._hint(name, (part,))
+            tail = tail or f"; known: {', '.join(f'{part}.{one}' for one in varied)}"
+            raise ValueError(f"unknown setting {name!r}{tail}")
         if path not in varied:
             raise ValueError(
                 f"cannot sweep over {name!r}: it shapes the compiled program, so each value needs a run of its own"
@@ -264,6 +264,21 @@ class RunConfig:
             raise ValueError(
                 f"each value of {name} may be given once, got {', '.join(map(str, values))}"
             )
+
+    def _hint(self, name: str, kinds: Sequence[str]) -> str:
+        """Returns what may be meant by a setting, or which other part has it, as the tail of a sentence."""
+        parts = {kind: getattr(self.resolved, kind) for kind in kinds}
+        known = [
+            f"{kind}.{one}" for kind in kinds for one in settings.traced(parts[kind])
+        ]
+        if near := settings.near_name(name, known):
+            return f"; did you mean {near!r}?"
+        parts.pop("task", None)  # one is not there for another's settings
+        nested = [
+            inner for part in parts.values() for inner in settings.with_nested(part)
+        ]
+        other = catalogue.elsewhere(name, reversed(nested))
+        return f"; {other}" if other else ""
 
     def _check_halving(self) -> None:
         if self.halving is None:
@@ -331,10 +346,11 @@ def _check_together(task: Task, agent: Agent, teacher: Teacher) -> None:
         teacher.check_batch(agent.num_rollouts(task))
 
 
-def _inside(part: str, swept: Mapping[str, Value]) -> dict[str, Value]:
-    """Returns the swept settings of a part, by their names inside it."""
-    return {
-        name.removeprefix(f"{part}."): value
-        for name, value in swept.items()
-        if name.startswith(f"{part}.")
-    }
+def _with_swept(kind: str, part: PartOf, swept: Mapping[str, Value]) -> PartOf:
+    """Returns a part with the swept settings that are its own."""
+    for name, value in swept.items():
+        owner, _, path = name.partition(".")
+        if owner == kind:
+            with settings.naming(name):
+                part = settings.put(part, path, value)
+    return part

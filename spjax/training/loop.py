@@ -17,6 +17,7 @@ from spjax.training.extension import duration
 from spjax.training.following import Followers, Report
 from spjax.training.footprint import amount
 from spjax.training.lanes import Lanes
+from spjax.training.newest import newest
 from spjax.training.program import Program
 from spjax.training.progress import (
     SweepProgress,
@@ -26,7 +27,7 @@ from spjax.training.progress import (
     newly_stopped,
     standstill,
 )
-from spjax.training.rounds import BEFORE, Results, Rounds, newest
+from spjax.training.rounds import BEFORE, Results, Rounds
 from spjax.training.stopping import Interrupted, StopRequest
 from spjax.training.writer import Writer
 
@@ -60,12 +61,15 @@ class Training:
         """
         self._cuts = list(cut_lanes.read_cuts(self.folder))
         written = layout.written(self.folder)
-        self._rounds.restore(self._active, written)
+        problems = self._rounds.restore(self._active, written)
         at = self._rounds.iteration
         if at == BEFORE and written - {0}:
             raise ValueError(
                 f"{self.folder} has no checkpoint that this spjax reads; train again in another folder"
             )
+        where = "begins anew" if at == BEFORE else f"goes on from iteration {at}"
+        for problem in problems:
+            self._bar.note(f"{problem}; the run {where}")
         self._writer.resumed = at != BEFORE
         layout.discard_after(self.folder, at)
         cut_lanes.discard_after(self.folder, at)

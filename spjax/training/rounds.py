@@ -6,24 +6,23 @@ of the result: they may be others after a resume, and on CPU a lane has the same
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, TypeAlias
 
 import jax
 import numpy as np
 
-from spjax.runs.checkpoint import Checkpoints, Kind
+from spjax.runs.checkpoint import Checkpoints
 from spjax.training.config import RunConfig
 from spjax.training.engines.base import Chunk, Workers
 from spjax.training.experiment import Metrics
 from spjax.training.footprint import Plan, plan
 from spjax.training.lanes import Calls, Lanes
+from spjax.training.newest import newest
 from spjax.training.program import Program, Snapshot
 from spjax.training.speed import known_seconds, remember
 from spjax.trees import by_path
 
-_READ_TOGETHER = 256  # lanes, to see whether they can be read
 UNTIL_SEEN = 60.0  # seconds, until a shared file system shows what is saved
 BEFORE = -1  # the iteration of a run that does not even have its first evaluation
 
@@ -99,8 +98,8 @@ class Rounds:
 
     def restore(
         self, active: Callable[[int], Sequence[int]], written: Collection[int]
-    ) -> None:
-        """Goes back to the newest iteration that all lanes have, where there is one.
+    ) -> list[str]:
+        """Goes back to the newest iteration that all lanes have, where there is one; returns what cannot be read of newer ones.
 
         Args:
             active: the lanes that get to an iteration.
@@ -112,6 +111,12 @@ class Rounds:
         kinds = self._first.kinds()
         found = newest(self._checkpoints, kinds, active, written)
         self.iteration = BEFORE if found is None else found
+        return [
+            problem
+            for newer in self._checkpoints.iterations()
+            if newer > self.iteration
+            for problem in self._checkpoints.unreadable(newer, kinds).values()
+        ]
 
     def discard_after(self, target: int) -> None:
         """Removes newer checkpoints than this iteration's, but for sound blocks that are on the way to the target."""
@@ -278,39 +283,6 @@ class Rounds:
             f"memory ran out with {len(block)} runs at once; "
             f"going on with {self.plan.at_once}"
         )
-
-
-def newest(
-    checkpoints: Checkpoints,
-    kinds: Mapping[str, Kind],
-    active: Callable[[int], Sequence[int]],
-    written: Collection[int],
-) -> int | None:
-    """Returns the newest iteration that these lanes have, all of them and readable; None before there is one.
-
-    Args:
-        checkpoints: of the run.
-        kinds: of the states.
-        active: the lanes that get to an iteration, as far as they are wanted.
-        written: the iterations whose results are in the tables.
-
-    Raises:
-        ValueError: there are checkpoints, and none can be read.
-    """
-    saved = checkpoints.iterations()
-    for iteration in reversed(saved):
-        there, lanes = checkpoints.lanes(iteration), active(iteration)
-        through = checkpoints.is_whole(iteration) or iteration in written
-        if not (through and there.keys() >= set(lanes)):
-            continue
-        with suppress(ValueError):
-            for start in range(0, len(lanes), _READ_TOGETHER):
-                some = lanes[start : start + _READ_TOGETHER]
-                checkpoints.restore(iteration, kinds, some)
-            return iteration
-    if any(map(checkpoints.is_whole, saved)) or (saved and written):
-        checkpoints.restore(saved[-1], kinds)  # says why
-    return None
 
 
 class _Counter:

@@ -89,6 +89,10 @@ NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"
             "unknown flag --teacher.target-mean; did you mean --teacher.target.mean?",
         ),
         (
+            ["train", P3D, "--teacher.schedule", "bound", "--bound.zeta", "1"],
+            "unknown flag --bound.zeta; zeta is of the schedule proportion, this one is bound",
+        ),
+        (
             ["train", P3D, "--over", "agent.discount=1"],
             f"unknown flag --over; see spjax train {P3D} --help",
         ),

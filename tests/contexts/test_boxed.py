@@ -1,6 +1,7 @@
 """Families on a box against SciPy's distributions and numerical integrals; their chart against textbook formulas."""
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -148,7 +149,7 @@ def test_a_mean_outside_of_the_box_and_a_least_parameter_are_limits():
     old, target = (make() for make in PAIRS["truncated"])
     contexts, mask = jnp.array([[0.7, 3.1]]), jnp.ones(1, bool)
     data = old.chart.prepare(old, target, contexts, mask)
-    outside = TruncatedGaussian(mean=(-4.5, 3.0), std=(2.0, 1.0), **BOX)
+    outside = TruncatedGaussian.made(mean=(-4.5, 3.0), std=(2.0, 1.0), **BOX)
     z = old.chart.coordinates(data, outside)
     assert (np.asarray(old.chart.limits(data, z)) > 0).tolist() == [
         True, *[False] * 5
@@ -157,7 +158,7 @@ def test_a_mean_outside_of_the_box_and_a_least_parameter_are_limits():
 
     old = Beta(a=(0.1, 1.0), b=(2.0, 1.0), **BOX)
     data = old.chart.prepare(old, old, contexts, mask)
-    z = old.chart.coordinates(data, Beta(a=(0.09, 1.0), b=(2.0, 1.0), **BOX))
+    z = old.chart.coordinates(data, Beta.made(a=(0.09, 1.0), b=(2.0, 1.0), **BOX))
     limits = np.asarray(old.chart.limits(data, z))
     assert limits[0] > 0
     assert (limits[1:] < 0).all()
@@ -251,43 +252,109 @@ def test_settings_are_spelled_and_built_again(pair):
     p.check(SPACE, "teacher.initial")
 
 
-def check(p):
-    settings.check("x", p)
-    p.check(SPACE, "x")
+WRONG = [
+    (
+        Beta,
+        {"a": (1.0, 1.0), "b": (0.05, 1.0), **BOX},
+        "{}.b must be at least 0.1, got 0.05",
+    ),
+    (
+        Beta,
+        {"a": (1.0, 1.0), "b": (0.5, 1.0), "least": 1.0, **BOX},
+        "{}.b must be at least 1, its least, got 0.5",
+    ),
+    (
+        Beta,
+        {"a": (1.0, 1.0), "b": (1.0, 1.0), "lower": (3.0, 1.0), "upper": (2.0, 2.0)},
+        "{}: lower must be below upper, got [3, 2] for {mass}",
+    ),
+    (
+        TruncatedGaussian,
+        {"mean": (-4.5, 1.0), "std": (1.0, 1.0), **BOX},
+        "{}.mean of {mass} must lie in the box [-4, 8], got -4.5",
+    ),
+    (
+        TruncatedGaussian,
+        {"mean": (0.0, 1.0), "std": (70.0, 1.0), **BOX},
+        "{}.std of {mass} must be positive and at most 2 widths of the box, 24, got 70",
+    ),
+    (
+        TruncatedGaussian,
+        {"mean": (0.0, 1.0), "std": (0.0, 1.0), **BOX},
+        "{}.std must be positive and finite, got 0.0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("family", "values", "sentence"), WRONG)
+def test_what_is_typed_is_checked_at_once_and_settings_with_the_space(
+    family, values, sentence
+):
+    at_once = re.escape(sentence.format(family.__name__, mass="dimension 0"))
+    with pytest.raises(ValueError, match=f"^{at_once}$"):
+        family(**values)
+
+    arrays = {name: jnp.asarray(values[name]) for name in list(values)[:2]}
+    later = re.escape(sentence.format("x", mass="mass"))
+    for unchecked in (family.made(**values), family(**{**values, **arrays})):
+        with pytest.raises(ValueError, match=f"^{later}$"):
+            unchecked.check(SPACE, "x")
 
 
 @pytest.mark.parametrize(
-    ("wrong", "sentence"),
+    ("values", "at_once", "with_the_space"),
     [
         (
-            lambda: Beta(a=(1.0, 1.0), b=(0.05, 1.0), **BOX),
-            "^x.b must be at least 0.1, got 0.05$",
+            {"a": (1.0,), "b": (1.0, 1.0), **BOX},
+            "Beta.a needs as many values as lower, 2, got 1",
+            "x.a needs 2 values (mass, length), got 1",
         ),
         (
-            lambda: Beta(a=(1.0,), b=(1.0, 1.0), **BOX),
-            r"^x.a needs 2 values \(mass, length\), got 1$",
+            {"a": [1, 1, 1], "b": [2, 2, 2], **BOX},
+            "Beta.a needs as many values as lower, 2, got 3",
+            "x.a needs 2 values (mass, length), got 3",
         ),
         (
-            lambda: Beta(a=(1.0, 1.0), b=(1.0, 1.0), lower=(3.0, 1.0), upper=(2.0, 2.0)),
-            r"^x: lower must be below upper, got \[3, 2\] for mass$",
-        ),
-        (
-            lambda: Beta(a=(1.0, 1.0), b=(1.0, 1.0), lower=(-5.0, 1.0), upper=(2.0, 2.0)),
-            r"^x.lower: mass = -5 lies outside its bounds \[-4, 8\] kg$",
-        ),
-        (
-            lambda: TruncatedGaussian(mean=(-4.5, 1.0), std=(1.0, 1.0), **BOX),
-            r"^x.mean of mass must lie in the box \[-4, 8\], got -4.5$",
-        ),
-        (
-            lambda: TruncatedGaussian(mean=(0.0, 1.0), std=(70.0, 1.0), **BOX),
-            "^x.std of mass must be positive and at most 2 widths of the box, 24, got 70$",
+            {"a": (1.0, 1.0), "b": (1.0, 1.0), "lower": [0.0], "upper": (1.0, 1.0)},
+            "Beta.upper needs as many values as lower, 1, got 2",
+            "x.lower needs 2 values (mass, length), got 1",
         ),
     ],
-)  # fmt: skip
-def test_wrong_settings_are_one_sentence(wrong, sentence):
+)
+def test_a_vector_of_another_length_is_one_sentence(values, at_once, with_the_space):
+    with pytest.raises(ValueError, match=f"^{re.escape(at_once)}$"):
+        Beta(**values)
+    with pytest.raises(ValueError, match=f"^{re.escape(with_the_space)}$"):
+        Beta.made(**values).check(SPACE, "x")
+
+
+def test_numbers_of_another_shape_are_one_sentence():
+    good = Beta(a=(1.0, 1.0), b=(1.0, 1.0), **BOX)
+    with pytest.raises(ValueError, match=r"^x.a must be a vector, got shape \(2, 2\)$"):
+        good.replace(a=jnp.ones((2, 2))).check(SPACE, "x")
+    with pytest.raises(ValueError, match=r"^x.a needs several numbers, got 1.0$"):
+        good.replace(a=1.0).check(SPACE, "x")
+
+
+def test_a_box_outside_of_the_space_is_one_sentence():
+    outside = {"lower": (-5.0, 1.0), "upper": (2.0, 2.0)}
+    p = Beta(a=(1.0, 1.0), b=(1.0, 1.0), **outside)
+    sentence = r"^x.lower: mass = -5 lies outside its bounds \[-4, 8\] kg$"
     with pytest.raises(ValueError, match=sentence):
-        check(wrong())
+        p.check(SPACE, "x")
+
+
+def test_trees_of_tracers_batches_gradients_axes_and_shapes_are_not_checked():
+    p = Beta(a=(1.0, 2.0), b=(2.0, 1.0), **BOX)
+    assert jax.tree.map(jnp.negative, p).a.tolist() == [-1.0, -2.0]
+    gradient = jax.jit(jax.grad(lambda p: -(p.a.sum() + p.b.sum())))(p)
+    assert gradient.b.tolist() == [-1.0, -1.0]
+    batch = jax.tree.map(lambda leaf: jnp.stack([leaf] * 3), p)
+    axes = jax.tree.map(lambda _: 0, p)
+    moved = jax.vmap(lambda one: one.replace(a=one.a + 1), in_axes=(axes,))(batch)
+    assert moved.a.shape == (3, 2)
+    jax.tree.map(jnp.shape, p), jax.tree.map(jnp.shape, batch)
+    assert jax.tree.structure(moved) == jax.tree.structure(p)
 
 
 def test_a_target_on_another_box_is_refused():

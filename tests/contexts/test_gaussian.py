@@ -88,6 +88,14 @@ def test_an_indefinite_covariance_is_refused_in_one_clear_sentence():
         ValueError, match=r"not positive definite: \[\[1.0, 2.0\], \[2.0, 1.0\]\]"
     ):
         Gaussian.from_covariance(np.zeros(2), np.array([[1.0, 2.0], [2.0, 1.0]]))
+    with pytest.raises(ValueError, match=r"mean must be a vector, got shape \(2, 1\)"):
+        Gaussian.from_covariance(np.zeros((2, 1)), np.eye(2))
+    with pytest.raises(
+        ValueError, match=r"^x.mean needs 2 values .* got shape \(2, 1\)"
+    ):
+        Gaussian(np.zeros((2, 1)), np.eye(2)).check(SPACE, "x")
+    with pytest.raises(ValueError, match=r"^x.std .* got a factor of shape \(2,\)$"):
+        Gaussian(np.array([0.0, 1.0]), np.ones(2)).check(SPACE, "x")
 
 
 def test_a_standard_deviation_of_zero_is_refused():

@@ -35,6 +35,16 @@ def mixture(weights=(0.3, 0.7), shift=0.0, scale=1.0):
     return Mixture.of(components, list(weights))
 
 
+def test_what_a_mixture_mixes_has_its_moments():
+    mixed, whole = mixture().mixed(), mixture().summary()
+    mean = np.einsum("k,kd->d", mixed.weights, mixed.means)
+    squares = mixed.covariances + np.einsum("ki,kj->kij", mixed.means, mixed.means)
+    second = np.einsum("k,kij->ij", mixed.weights, squares)
+    np.testing.assert_allclose(mean, whole.mean, rtol=1e-12)
+    np.testing.assert_allclose(second - np.outer(mean, mean), whole.covariance)
+    assert mixture().component(0).mixed() is None
+
+
 def density(p, contexts):
     """The density of the whole, by SciPy."""
     return sum(
@@ -118,6 +128,12 @@ def test_settings_are_spelled_and_built_again():
         p.check(SPACE, "x")
     assert catalogue.spell(independent)["means"] == [[-1.0, 4.0], [2.0, 3.0]]
     assert independent.changed(weights=(0.5, 0.5)).weights.tolist() == [0.5, 0.5]
+
+
+def test_components_of_different_dimensions_are_one_sentence():
+    sentence = r"as many dimensions as one another, got \[1, 2\]$"
+    with pytest.raises(ValueError, match=sentence):
+        Mixture.made(means=((0.0,), (1.0, 2.0)), stds=((1.0,), (1.0, 1.0)))
 
 
 def test_components_are_rows_on_the_command_line():

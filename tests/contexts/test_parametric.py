@@ -141,11 +141,19 @@ def test_a_vector_of_the_wrong_length_and_a_value_out_of_range_are_one_sentence(
     with pytest.raises(
         ValueError, match=r"^teacher.target.std needs 2 values \(mass, length\), got 1$"
     ):
-        Scaled((1.0, 1.0), (0.1,)).check(SPACE, "teacher.target")
+        Scaled.made(mean=(1.0, 1.0), std=(0.1,)).check(SPACE, "teacher.target")
     with pytest.raises(
         ValueError, match=r"^teacher.target.std must be positive and finite, got -0.1$"
     ):
-        settings.check("teacher.target", Scaled((1.0, 1.0), (0.1, -0.1)))
+        settings.check("teacher.target", Scaled.made(mean=(1.0, 1.0), std=(0.1, -0.1)))
+    with pytest.raises(
+        ValueError, match=r"^Scaled.std needs as many values as mean, 2, got 1$"
+    ):
+        Scaled((1.0, 1.0), (0.1,))
+    with pytest.raises(
+        ValueError, match=r"^Scaled.std must be positive and finite, got -0.1$"
+    ):
+        Scaled((1.0, 1.0), (0.1, -0.1))
 
 
 def test_a_curriculum_between_two_families_is_refused_before_anything_compiles():

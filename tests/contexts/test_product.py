@@ -136,5 +136,5 @@ def test_a_part_without_defaults_is_chosen_and_then_asked_for_its_settings(capsy
     assert main([*command, "discrete-gaussian"]) == 2
     assert "--teacher.initial.table needs rows of numbers" in capsys.readouterr().err
     assert main([*command, "discrete"]) == 2
-    sentence = "spjax: a discrete distribution needs either a table or a file\n"
+    sentence = "spjax: teacher.initial: a discrete distribution needs either a table or a file\n"
     assert capsys.readouterr().err == sentence

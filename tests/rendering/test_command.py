@@ -61,7 +61,7 @@ def test_render_writes_the_three_files_says_what_happened_and_changes_nothing_el
     end, seconds, total = re.fullmatch(told, lines[0]).groups()
     film = film_in(trained / "videos" / f"{name}.html")
     (episode,) = film["episodes"]
-    assert film["title"] == "point-mass-2d, seed 5, iteration 2"
+    assert film["title"] == "point-mass-2d, learning_rate 0.001, seed 5, iteration 2"
     assert (episode["end"], len(episode["returns"]) - 1) == (
         end,
         round(10 * float(seconds)),

@@ -18,6 +18,7 @@ from spjax.runs.read import load_run
 from tests.analysis.test_competence import episodes, one_dimensional
 from tests.made_run import Scenario, write_run
 from tests.reports.browser import look, open_page, problems, screenshot, start
+from tests.reports.test_content import BOXED, MIXED, ROWS, with_family, with_mixtures
 
 ZETAS = ({"teacher.schedule.zeta": 0.8}, {"teacher.schedule.zeta": 1.6})
 HEAD = {
@@ -78,7 +79,10 @@ def file(tmp_path_factory):
     run = load_run(write_run(folder / "run", Scenario(seeds=(1, 2), swept=ZETAS)))
     series, others = drawn(everything := all_series([run]))
     content = content_of([run], everything, series, others)
-    content["films"] = [{"page": page_of(FLAT, PLANE)}, {"problem": "No other."}]
+    content["films"] = [
+        {"page": page_of(FLAT, PLANE), "label": "zeta at 0.8"},
+        {"problem": "No other."},
+    ]
     write_page(folder / "report.html", content)
     return folder / "report.html"
 
@@ -168,6 +172,16 @@ def test_the_keyboard_moves_the_slider_and_reads_the_curves(browser, file):
 
 
 @pytest.mark.slow
+def test_a_film_has_the_name_of_its_setting_where_there_are_several(browser, file):
+    look(browser, 1400, False)
+    open_page(browser, file)
+    caption = (
+        "return document.querySelector('figure:has(iframe) figcaption').textContent"
+    )
+    assert settled(browser, caption) == "zeta at 0.8"
+
+
+@pytest.mark.slow
 def test_results_are_sorted_by_a_heading_and_a_curve_can_be_hidden(browser, file):
     look(browser, 1400, False)
     open_page(browser, file)
@@ -217,6 +231,39 @@ def test_single_contexts_are_drawn_as_densities_spreads_or_atoms(
     maps_drawn = "return document.querySelectorAll('.pairs polyline').length"
     assert settled(browser, maps_drawn) == 2
     assert problems(browser, tmp_path / "line.html") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "count", "share"),
+    [(MIXED, 2, 0.5), (ROWS, 2, 0.0), (BOXED, 1, 1.0)],
+    ids=["mixture", "rows", "box"],
+)
+def test_each_component_has_an_ellipse_and_what_ends_at_a_box_stays_in_it(
+    browser, family, count, share, tmp_path
+):
+    folder = write_run(tmp_path / "run", Scenario(dim=2, seeds=(1,)))
+    with_family(folder, family)
+    if family is MIXED:
+        with_mixtures(folder)
+    if family is BOXED:
+        moments = {"mean": [0.0, 4.25], "std": [8 / 12**0.5, 7.5 / 12**0.5]}
+        raw = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(raw | {"target": moments}))
+    series = all_series([run := load_run(folder)])
+    write_page(tmp_path / "families.html", content_of([run], series, series, ""))
+    look(browser, 700, False)
+    open_page(browser, tmp_path / "families.html")
+    for which in ("initial", "target"):
+        drawn_now = f"return document.querySelectorAll('polygon.{which}').length"
+        assert settled(browser, drawn_now) == count
+    across = (
+        "const corner = document.querySelector('rect.bounds').getBBox();"
+        "const drawn = document.querySelector('polygon.target').getBBox();"
+        "return drawn.width / corner.width"
+    )
+    assert browser.execute_script(across) == pytest.approx(share, abs=0.01)
+    assert problems(browser, tmp_path / "families.html") == []
 
 
 @pytest.mark.slow

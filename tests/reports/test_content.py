@@ -17,7 +17,7 @@ from spjax.reports.numbers import inside, number, spread_out
 from spjax.reports.panels import panels, zero_throughout
 from spjax.reports.results import facts, results, settings
 from spjax.reports.series import all_series, drawn, looks, plain
-from spjax.reports.write import destination, report
+from spjax.reports.write import _films, destination, report
 from spjax.runs.read import load_run
 from tests.docs.running import ROOT
 from tests.made_run import REFERENCE
@@ -201,6 +201,100 @@ def test_discrete_contexts_are_atoms_with_their_shares(make_run):
     assert not target["normal"]
 
 
+MIXED = {
+    "distribution": "mixture",
+    "means": [[-2.0, 4.0], [2.0, 3.0]],
+    "stds": [[1.0, 0.5], [0.4, 0.3]],
+    "covariances": None,
+    "weights": [0.25, 0.75],
+}
+ROWS = {
+    "distribution": "discrete-gaussian",
+    "table": [[-1.0], [2.0]],
+    "weights": [1, 3],
+    "mean": [4.0],
+    "std": [0.5],
+    "covariance": None,
+}
+BOXED = {
+    "distribution": "beta",
+    "a": [1, 1],
+    "b": [1, 1],
+    "lower": [-4.0, 0.5],
+    "upper": [4.0, 8.0],
+}
+
+
+def with_family(folder, family):
+    """Gives a run folder initial and target distributions of a family."""
+    raw = json.loads((folder / "config.json").read_text())
+    raw["config"]["teacher"] |= {"initial": family, "target": family}
+    (folder / "config.json").write_text(json.dumps(raw))
+    return folder
+
+
+def with_mixtures(folder):
+    """Gives every row of the metrics two components."""
+    named = {
+        "weights": [0.5, 0.5],
+        "means": [-1.0, 4.0, 1.0, 3.0],
+        "covariances": [1.0, 0.2, 0.2, 0.5, 0.1, 0.0, 0.0, 0.3],
+    }
+    for part in (folder / "metrics").iterdir():
+        table = pq.read_table(part)
+        for name, value in named.items():
+            column = pa.array([value] * len(table))
+            table = table.append_column(f"teacher.components.{name}", column)
+        pq.write_table(table, part)
+    return folder
+
+
+def test_a_mixture_has_its_components_at_both_ends_and_in_each_frame(make_run):
+    folder = with_mixtures(with_family(make_run(dim=2, seeds=(1,)), MIXED))
+    made = animation(all_series([load_run(folder)]))
+    first, second = made["ends"][0]["target"]["components"]
+    assert (first["share"], second["share"]) == (0.25, 0.75)
+    assert second["mean"] == [2.0, 3.0]
+    np.testing.assert_allclose(second["covariance"], [0.16, 0, 0, 0.09])
+    frames = made["lanes"][0]["frames"]
+    assert frames[0]["components"] == made["ends"][0]["initial"]["components"]
+    assert [one["mean"] for one in frames[-1]["components"]] == [[-1, 4], [1, 3]]
+    assert frames[-1]["components"][0]["covariance"] == [1.0, 0.2, 0.2, 0.5]
+
+
+def test_rows_with_a_gaussian_are_components_without_extent_along_the_table(make_run):
+    folder = with_family(make_run(dim=2, seeds=(1,)), ROWS)
+    run = load_run(folder)
+    made = animation(all_series([run]))
+    first, second = made["ends"][0]["initial"]["components"]
+    assert (first["mean"], first["covariance"]) == ([-1, 4], [0, 0, 0, 0.25])
+    assert second["share"] == 0.75
+    frame = made["lanes"][0]["frames"][-1]
+    drawn_then = np.reshape(frame["samples"], (-1, 2))
+    nearer = np.mean(np.abs(drawn_then[:, 0] - 2.0) < np.abs(drawn_then[:, 0] + 1.0))
+    assert frame["components"][-1]["share"] == pytest.approx(nearer, abs=1e-3)
+    assert frame["components"][-1]["mean"] == [2.0, frame["mean"][1]]
+    assert frame["components"][-1]["covariance"] == [0, 0, 0, frame["covariance"][3]]
+
+
+def test_a_family_on_a_box_is_drawn_within_it(make_run):
+    folder = with_family(make_run(dim=2, seeds=(1,)), BOXED)
+    target = animation(all_series([load_run(folder)]))["ends"][0]["target"]
+    assert target["box"] == [(-4.0, 0.5), (4.0, 8.0)]
+    assert not target["normal"]
+    assert "components" not in target
+
+
+def test_a_curriculum_that_starts_at_the_target_is_drawn_there_first(make_run):
+    folder = make_run(dim=2, seeds=(1,))
+    raw = json.loads((folder / "config.json").read_text())
+    raw["config"]["teacher"]["start"] = "target"
+    (folder / "config.json").write_text(json.dumps(raw))
+    run = load_run(folder)
+    first = animation(all_series([run]))["lanes"][0]["frames"][0]
+    assert first["mean"] == list(run.config.target.mean)
+
+
 def test_a_map_has_the_means_of_each_cell(make_run):
     run = load_run(make_run(dim=2, seeds=(1, 2)))
     places = [(x, y) for x in (-4.0, 4.0) for y in (0.5, 8.0)]
@@ -233,6 +327,17 @@ def test_a_report_stands_in_the_run_folder_and_needs_nothing_else(make_run):
     }  # which is a name
     assert "<noscript>" in text
     assert content_in(file)["films"] == []
+
+
+def test_films_are_named_by_what_tells_their_runs_apart(make_run, monkeypatch):
+    swept = tuple({ZETA: zeta} for zeta in (0.8, 1.6))
+    runs = [make_run(seeds=(1,), swept=swept), make_run(seeds=(1,), teacher="random")]
+    monkeypatch.setattr("spjax.reports.rollouts.film_page", lambda path, _: path.name)
+    films = _films(all_series([load_run(run) for run in runs]), accept_changes=False)
+    assert films == [
+        {"page": runs[0].name, "label": "self-paced (proportion), ζ = 0.8"},
+        {"page": runs[1].name, "label": "random (proportion)"},
+    ]
 
 
 def test_a_run_that_has_just_begun_has_what_there_is(make_run):

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from spjax.contexts import ContextSpace, Gaussian, kl_divergence
+from spjax.contexts import Beta, ContextSpace, Gaussian, kl_divergence
 from spjax.episodes import Episodes
 from spjax.self_paced import Mode
-from spjax.teachers import SPGL, SelfPaced
+from spjax.teachers import SPGL, SelfPaced, SelfPacedJoint
 from tests.teachers.checks import check
 
 SPACE = ContextSpace(
@@ -50,6 +50,18 @@ def iterate(teacher, state, key, value, mask):
     return teacher.update(
         state, key, rows, lambda observation: value + 0.1 * jnp.tanh(observation[:, 0])
     )
+
+
+@pytest.mark.parametrize("which", ["initial", "target"])
+@pytest.mark.parametrize("teacher", [SPGL, SelfPacedJoint])
+def test_another_family_is_refused_by_the_name_of_its_setting(teacher, which):
+    beta = Beta.on(SPACE)
+    ends = {"initial": SETTINGS["initial"], "target": SETTINGS["target"], which: beta}
+    with pytest.raises(
+        ValueError,
+        match=f"got Beta for teacher.{which}$|^teacher.initial and teacher.target",
+    ):
+        teacher(**ends).check(SPACE)
 
 
 def play(teacher, key, values, masks=None):

@@ -259,7 +259,7 @@ def test_a_task_says_that_it_has_no_success_and_a_return_serves_instead():
 
 
 def test_a_distribution_below_its_least_is_refused():
-    below = Beta(
+    below = Beta.made(
         a=(0.5, 2.0), b=(2.0, 2.0), lower=SPACE.lower, upper=SPACE.upper, least=1.0
     )
     sentence = "teacher.initial.a must be at least 1, its least, got 0.5"

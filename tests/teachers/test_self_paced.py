@@ -1,5 +1,7 @@
 """The self-paced teacher: when it updates, which alpha it uses, when it freezes."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,12 +12,13 @@ from spjax.agents.base import Slots
 from spjax.agents.episodic import CREPS
 from spjax.agents.step_based import SAC
 from spjax.agents.step_based.rollout import init_slots
-from spjax.contexts import ContextSpace, Gaussian, kl_divergence
+from spjax.contexts import ContextSpace, Gaussian, Mixture, kl_divergence
 from spjax.envs.gate import Gate
 from spjax.self_paced.cautious import Rollback
-from spjax.self_paced.context_update import Mode
+from spjax.self_paced.context_update import ContextUpdate, Mode
 from spjax.self_paced.schedules import Aim, Bound, Proportion, Schedule
 from spjax.teachers import Random, SelfPaced, Target
+from spjax.teachers.moving import Step
 from spjax.training.config import RunConfig
 from tests.agents.episodic import tasks
 from tests.agents.episodic.training import experiment, train
@@ -72,6 +75,38 @@ def play(update, teacher, key, values, returns=None, mask=None):
         states.append(state)
         metrics.append(metric)
     return states, metrics
+
+
+class Waiting(SelfPaced):
+    """Moves nothing, so that nothing has to be solved."""
+
+    def move(self, state, evidence):
+        zero = jnp.zeros(())
+        names = [field.name for field in dataclasses.fields(ContextUpdate)]
+        record = ContextUpdate(**dict.fromkeys(names, zero))
+        return Step(state.distribution, record)
+
+
+def test_the_metrics_have_the_components_of_a_mixture_and_none_of_a_gaussian(key):
+    def recorded(start):
+        def one_update(contexts):
+            teacher = Waiting(initial=start, target=start, observation_size=2)
+            rows = episodes(jnp.ones(4), jnp.ones(4, bool)).replace(
+                context=contexts, first_observation=contexts
+            )
+            state = teacher.init(key, SPACE)
+            return teacher.update(state, key, rows, lambda seen: seen[:, 0])[1]
+
+        return jax.eval_shape(one_update, jnp.ones((4, 2))).components
+
+    two = Mixture.of([TEACHER.initial, TEACHER.target], [0.25, 0.75])
+    shapes = jax.tree.map(lambda leaf: leaf.shape, recorded(two))
+    assert jax.tree.leaves(shapes, is_leaf=lambda one: isinstance(one, tuple)) == [
+        (2,),
+        (2, 2),
+        (2, 2, 2),
+    ]
+    assert recorded(TEACHER.initial) is None
 
 
 @pytest.mark.slow

@@ -148,7 +148,10 @@ def test_a_damaged_block_is_no_block_and_the_others_stay(checkpoints, tmp_path):
     (tmp_path / "checkpoints" / "000004" / "000002.npz").write_bytes(b"half")
     with pytest.raises(ValueError, match=r"000002.npz cannot be read"):
         checkpoints.restore(4, OF_A_LANE)
+    (file,) = checkpoints.unreadable(4, OF_A_LANE)
+    assert file.name == "000002.npz"
     checkpoints.discard_unreadable(4, OF_A_LANE)
+    assert checkpoints.unreadable(4, OF_A_LANE) == {}
     assert sorted(checkpoints.lanes(4)) == [0, 1]
 
 

@@ -55,6 +55,19 @@ def taught(**changes):
             {"over": {"teacher.schedule.zta": (1.0,)}},
             "did you mean 'teacher.schedule.zeta'",
         ),
+        (
+            {"over": {"bound.zeta": (1.0,)}},
+            "; did you mean 'teacher.schedule.zeta'\\?$",
+        ),
+        ({"over": {"max_kl": (1.0,)}}, "; did you mean 'teacher.max_kl'\\?$"),
+        (
+            {"over": {"bound.performance_bound": (1.0,)}},
+            "; performance_bound is of the schedule bound or .*, this one is proportion$",
+        ),
+        (
+            {"over": {"teacher.initial.std": ((1.0,), (2.0,))}},
+            "^teacher.initial.std: a gaussian needs as many values of std as of mean, got 1 and 2$",
+        ),
         ({"over": {"agent.hidden": ((8,),)}}, "it shapes the compiled program"),
         (
             {"over": {"env.noise_std": (0.1,)}},
@@ -121,14 +134,15 @@ def test_symbols_of_the_paper_and_slips_lead_to_their_settings(name, meant):
         tiny(over={f"teacher.{name}": (1.0,)}).check()
 
 
-def test_the_bound_of_the_paper_leads_to_its_setting_where_there_is_one_and_else_nowhere():
+def test_the_bound_of_the_paper_leads_to_its_setting_or_to_the_schedule_that_has_it():
     sweep = {"teacher.V_LB": (1.0,)}
     with pytest.raises(
         ValueError, match=r"did you mean 'teacher.schedule.performance_bound'"
     ):
         dataclasses.replace(taught(schedule=Bound()), over=sweep).check()
     with pytest.raises(
-        ValueError, match=r"unknown setting 'teacher.V_LB'; known: teacher.initial.mean"
+        ValueError,
+        match=r"unknown setting 'teacher.V_LB'; performance_bound is of the schedule bound",
     ):
         tiny(over=sweep).check()
 

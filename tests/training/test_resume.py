@@ -135,12 +135,18 @@ def test_resuming_a_finished_run_leaves_it_as_it_is(finished):
 
 
 @pytest.mark.slow
-def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(finished, tmp_path):
+def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before_and_is_named(
+    finished, tmp_path, capsys
+):
     copy = shutil.copytree(finished, tmp_path / "copy")
-    (copy / "checkpoints" / "000006.npz").write_bytes(b"")
+    damaged = copy / "checkpoints" / "000006.npz"
+    damaged.write_bytes(b"")
     (copy / "summary.json").unlink()
-    spjax.resume(copy, progress=False)
+    spjax.resume(copy)
     assert_same_run(finished, copy)
+    said = capsys.readouterr().out.splitlines()[0]
+    assert said.startswith(f"checkpoint {damaged} cannot be read: ")
+    assert said.endswith("; the run goes on from iteration 4")
 
 
 @pytest.mark.slow

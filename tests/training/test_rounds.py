@@ -74,11 +74,14 @@ def test_a_sweep_that_began_at_once_goes_on_in_blocks_and_past_its_end(
 
 
 @pytest.mark.slow
-def test_a_damaged_block_costs_that_block_alone(finished, tmp_path, monkeypatch):
+def test_a_damaged_block_costs_that_block_alone_and_is_named(
+    finished, tmp_path, monkeypatch, capsys
+):
     folder = tmp_path / "run"
     spjax.train(tiny(), folder, progress=False, lanes_at_once=2)
     (folder / "summary.json").unlink()
-    (folder / "checkpoints" / "000006" / "000000.npz").write_bytes(b"")
+    damaged = folder / "checkpoints" / "000006" / "000000.npz"
+    damaged.write_bytes(b"")
     blocks = []
     through = rounds.Rounds._through
 
@@ -87,8 +90,11 @@ def test_a_damaged_block_costs_that_block_alone(finished, tmp_path, monkeypatch)
         return through(self, block, *arguments)
 
     monkeypatch.setattr(rounds.Rounds, "_through", noted)
-    spjax.resume(folder, progress=False, lanes_at_once=2)
+    spjax.resume(folder, lanes_at_once=2)
     assert blocks == [(0, 1)]
+    said = capsys.readouterr().out
+    assert f"checkpoint {damaged} cannot be read: " in said
+    assert "; the run goes on from iteration 4\n" in said
     assert_same_run(finished, folder)
 
 

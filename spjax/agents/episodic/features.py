@@ -59,15 +59,11 @@ class RadialBasis(Features):
     )
 
     def __post_init__(self) -> None:
-        lengths = {
-            len(self.lower),
-            len(self.upper),
-            len(self.counts),
-            len(self.inverse_widths),
-        }
-        if len(lengths) > 1:
+        each = self.lower, self.upper, self.counts, self.inverse_widths
+        lengths = [len(one) for one in each]
+        if len(set(lengths)) > 1:
             raise ValueError(
-                "lower, upper, counts and inverse_widths must have one entry per context dimension"
+                f"lower, upper, counts and inverse_widths must have one entry per context dimension, got {lengths} entries"
             )
 
     def check(self, space: ContextSpace, what: str) -> None:

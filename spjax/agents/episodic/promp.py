@@ -24,11 +24,11 @@ class ProMP:
     def __post_init__(self) -> None:
         if self.num_bases < 1:
             raise ValueError(
-                f"a movement primitive needs at least one basis function, got {self.num_bases}"
+                f"num_bases of a movement primitive must be at least 1, got {self.num_bases}"
             )
         if not 0 < self.variance < float("inf"):
             raise ValueError(
-                f"the variance of the basis functions must be positive and finite, got {self.variance}"
+                f"variance of the basis functions must be positive and finite, got {self.variance}"
             )
 
     def bases(self, phase: Float[Array, " time"]) -> Float[Array, "time basis"]:

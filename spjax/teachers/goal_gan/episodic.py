@@ -207,7 +207,8 @@ def composition(count: int) -> tuple[int, int, int]:
     """
     if count < 3:
         raise ValueError(
-            f"EpisodicGoalGAN needs at least 3 rollouts an iteration, got {count}"
+            f"goal-gan-episodic needs at least 3 rollouts an iteration, got {count}; "
+            "they are agent.num_samples, or agent.population_size of cma-es"
         )
     replayed = int(REPLAYED * count)
     proposed = int(PROPOSED * (count - replayed))

@@ -35,7 +35,10 @@ def test_polynomials_list_the_monomials_by_degree():
 
 
 def test_features_that_do_not_fit_together_are_refused():
-    with pytest.raises(ValueError, match="one entry per context dimension"):
+    with pytest.raises(
+        ValueError,
+        match=r"one entry per context dimension, got \[1, 1, 2, 1\] entries$",
+    ):
         RadialBasis((0.0,), (1.0,), (3, 3), (1.0,))
     with pytest.raises(
         ValueError, match=r"^agent.value_features.degree must be at least 0, got -1$"

@@ -59,8 +59,8 @@ def test_equal_weights_give_a_constant_far_outside_the_centres_too():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ((0, 0.0, 1.0, 0.1), "at least one basis function, got 0"),
-        ((3, 0, 1, 0.0), "got 0.0"),
+        ((0, 0.0, 1.0, 0.1), "^num_bases .* must be at least 1, got 0$"),
+        ((3, 0, 1, 0.0), "^variance of .* got 0.0$"),
     ],
 )
 def test_what_is_no_primitive_is_refused(settings, message):
