@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from spjax import settings
 from spjax.meta.unroll import Objective, Surrogate, check, unroll
@@ -67,19 +67,18 @@ def fit(
         return unrolled(keys).mean()
 
     def descent_step(
-        carry: tuple[Free, optax.OptState], key: Array
+        carry: tuple[Free, optax.OptState], step: Int[Array, ""]
     ) -> tuple[tuple[Free, optax.OptState], Float[Array, ""]]:
         free, state = carry
-        value, gradient = jax.value_and_grad(loss)(
-            free, jax.random.split(key, num_unrolls)
-        )
+        keys = jax.random.split(jax.random.fold_in(key, step), num_unrolls)
+        value, gradient = jax.value_and_grad(loss)(free, keys)
         with lenient():
             updates, state = adam.update(gradient, state)
             free = optax.apply_updates(free, updates)
         return (free, state), value
 
-    keys = jax.random.split(key, num_steps)
-    (free, _), losses = lax.scan(descent_step, (start, adam.init(start)), keys)
+    carry = (start, adam.init(start))
+    (free, _), losses = lax.scan(descent_step, carry, jnp.arange(num_steps))
     return Fitted(_with_settings(teacher, free), losses)
 
 

@@ -20,7 +20,6 @@ curriculum that was played on it is, too. One of your own says `value`, and `ini
 import abc
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 from flax import struct
 from jax.typing import ArrayLike

@@ -101,11 +101,10 @@ def unroll(surrogate: Surrogate, teacher: Teacher, key: Array) -> Unrolled:
     tests = teacher.test_contexts(key_test, space, count)
 
     def iteration(
-        carry: tuple[MovingState, PyTree], step: tuple[Int[Array, ""], Array]
+        carry: tuple[MovingState, PyTree], number: Int[Array, ""]
     ) -> tuple[tuple[MovingState, PyTree], Trace]:
         teacher_state, learner_state = carry
-        number, key = step
-        key_draw, key_update = jax.random.split(key)
+        key_draw, key_update = jax.random.split(jax.random.fold_in(key_run, number))
         progress = number.astype(float) / surrogate.num_iterations
 
         def values(state: PyTree, contexts: Array) -> Array:
@@ -128,9 +127,8 @@ def unroll(surrogate: Surrogate, teacher: Teacher, key: Array) -> Unrolled:
         )
 
     numbers = jnp.arange(surrogate.num_iterations)
-    keys = jax.random.split(key_run, surrogate.num_iterations)
     start = (teacher.init(key_init, space), learner.init())
-    (teacher_state, learner_state), trace = lax.scan(iteration, start, (numbers, keys))
+    (teacher_state, learner_state), trace = lax.scan(iteration, start, numbers)
     return Unrolled(teacher_state, learner_state, trace)
 
 
@@ -164,7 +162,8 @@ def check(surrogate: Surrogate, teacher: Teacher) -> None:
             )
     if not isinstance(teacher, Moving):
         raise ValueError(
-            f"only a teacher that moves a distribution step by step has derivatives, such as self-paced, got {settings.named(teacher)}"
+            "only a teacher that moves a distribution step by step has derivatives, such as self-paced, "
+            f"got {settings.named(teacher)}"
         )
     dim = teacher.starts_at.dim
     if dim != surrogate.space.size:

@@ -10,13 +10,13 @@ import pytest
 
 from spjax import meta, settings
 from spjax.contexts import ContextSpace, Gaussian
-from spjax.self_paced.schedules import Bound, Proportion
+from spjax.self_paced.schedules import Bound, Evidence, Proportion
 from spjax.self_paced.smooth import SmoothProportion
 from spjax.teachers import SPGL, Random, SelfPaced
 
 K = 12
 SPACE = ContextSpace(("left", "right"), ("m", "m"), (-40.0, -40.0), (40.0, 40.0))
-BOUNDED = Bound(2.0)
+BOUNDED = Bound(5.5)  # missed, kept, lost and binding, one after the other
 SMOOTH = SmoothProportion(zeta=1.6, offset=3.0, width=0.8)
 
 
@@ -70,7 +70,10 @@ def slopes(teacher, path, along, step):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("schedule", "names"),
-    [(SMOOTH, ("schedule.zeta", "schedule.offset", "schedule.width")), (BOUNDED, ("schedule.performance_bound",))],
+    [
+        (SMOOTH, ("schedule.zeta", "schedule.offset", "schedule.width")),
+        (BOUNDED, ("schedule.performance_bound",)),
+    ],
     ids=["proportion", "bound"],
 )
 def test_gradients_through_twelve_updates_are_central_differences(schedule, names):
@@ -88,7 +91,7 @@ def test_gradients_through_twelve_updates_are_central_differences(schedule, name
 @pytest.mark.slow
 def test_alpha_sets_in_around_k_alpha_as_a_share_of_the_return():
     with jax.enable_x64(True):
-        _, _, unrolled = compiled()(self_paced(SMOOTH))
+        _, gradient, unrolled = compiled()(self_paced(SMOOTH))
         trace = jax.tree.map(np.asarray, unrolled.trace)
         start = self_paced(SMOOTH)
         first_kl = float(start.initial.kl_to(start.target))
@@ -96,5 +99,101 @@ def test_alpha_sets_in_around_k_alpha_as_a_share_of_the_return():
     kl_before = np.append(first_kl, trace.teacher.kl_to_target[:-1])
     alpha = onset * 1.6 * trace.mean_return / kl_before
     np.testing.assert_allclose(trace.teacher.alpha, alpha, rtol=1e-10)
+    assert gradient.warmup.dtype == jax.dtypes.float0  # a whole number
     assert (trace.teacher.step_kl <= 0.1).all()
     assert (np.diff(trace.teacher.kl_to_target)[4:] < 0).all()
+
+
+def test_a_follower_moves_towards_what_it_masters_and_learns_nothing_out_of_reach():
+    learner = meta.Follower((0.0, 0.0), (1.0, 2.0), rate=0.5, best=4.0)
+    state = learner.init()
+    contexts = jnp.array([[1.0, 0.0], [0.0, 2.0], [90.0, 90.0]])
+    values = jax.vmap(lambda c: learner.value(state, c, jnp.zeros(())))(contexts)
+    left = np.exp(-0.5)
+    np.testing.assert_allclose(values, [4 * left, 4 * left, 0.0], rtol=1e-6)
+    after = learner.practise(state, contexts, values)
+    np.testing.assert_allclose(after, [left / 6, 2 * left / 6], rtol=1e-6)
+
+
+def spgl(**changes):
+    """Returns a teacher whose update is a formula, so that it compiles at once."""
+    return SPGL(
+        initial=Gaussian.from_std([0.5, 4.25], [0.2, 0.2]),
+        target=Gaussian.from_std([2.5, 0.5], [0.1, 0.1]),
+        performance_bound=-5.0,
+        max_kl=0.5,
+        warmup=0,
+        buffer_size=20,
+    ).changed(**changes)
+
+
+def timed_returns(key):
+    """Returns the returns of episodes and on the target, iteration by iteration."""
+    timed = meta.Timed(lambda context, progress: context[0] + 100.0 * progress)
+    plan = meta.Surrogate(timed, SPACE, num_iterations=4, num_episodes=10)
+    trace = meta.unroll(plan, spgl(max_kl=1e-9), key).trace
+    return jnp.stack([trace.mean_return, trace.target_value])
+
+
+def test_values_may_be_a_function_of_context_and_progress_and_lanes_are_single_runs():
+    keys = jax.random.split(jax.random.key(2), 2)
+    together = jax.jit(jax.vmap(timed_returns))(keys)
+    alone = jnp.stack([timed_returns(key) for key in keys])
+    np.testing.assert_allclose(together, alone, rtol=1e-5)
+    assert (alone[0] != alone[1]).all()
+    gained = np.array([0.0, 25.0, 50.0, 75.0])
+    np.testing.assert_allclose(alone[0, 0] - gained, 0.5, atol=0.4)
+    np.testing.assert_allclose(alone[0, 1] - gained, 2.5, atol=0.2)
+
+
+@pytest.mark.parametrize(
+    ("plan", "teacher", "sentence"),
+    [
+        (surrogate(0), spgl(), r"surrogate.num_iterations must be at least 1, got 0"),
+        (
+            surrogate(),
+            Random(),
+            r"only a teacher that moves a distribution .* the teacher Random",
+        ),
+        (surrogate(), SelfPaced(), r"the teacher has no distributions yet"),
+        (
+            surrogate(),
+            spgl(max_kl=0.0),
+            r"teacher.max_kl must be positive and finite, got 0.0",
+        ),
+        (
+            dataclasses.replace(
+                surrogate(), space=ContextSpace(("left",), ("m",), (-40.0,), (40.0,))
+            ),
+            spgl(),
+            r"surrogate.space must have 2 dimensions as the teacher's contexts, got 1",
+        ),
+    ],
+)
+def test_what_cannot_be_unrolled_is_one_sentence(plan, teacher, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        meta.unroll(plan, teacher, jax.random.key(0))
+
+
+@pytest.mark.parametrize("offset", [0, 3])
+def test_a_narrow_onset_is_the_step_of_the_proportion_rule(offset):
+    def alphas(schedule):
+        return [
+            float(
+                schedule.aim(
+                    Evidence(
+                        contexts=jnp.zeros((1, 2)),
+                        values=jnp.zeros(1),
+                        mask=jnp.ones(1, bool),
+                        mean_return=jnp.asarray(5.0),
+                        kl_to_target=jnp.asarray(2.0),
+                        update=jnp.asarray(update),
+                    )
+                ).alpha
+            )
+            for update in range(1, 7)
+        ]
+
+    smooth = SmoothProportion(zeta=1.6, offset=float(offset), width=0.01)
+    step = Proportion(zeta=1.6, offset=offset)
+    np.testing.assert_allclose(alphas(smooth), alphas(step), rtol=1e-6, atol=1e-15)
