@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import struct
 
 from spjax import meta, settings
 from spjax.contexts import ContextSpace, Gaussian
@@ -144,6 +145,50 @@ def test_values_may_be_a_function_of_context_and_progress_and_lanes_are_single_r
     gained = np.array([0.0, 25.0, 50.0, 75.0])
     np.testing.assert_allclose(alone[0, 0] - gained, 0.5, atol=0.4)
     np.testing.assert_allclose(alone[0, 1] - gained, 2.5, atol=0.2)
+
+
+@struct.dataclass
+class Climber(meta.Learner):
+    """A linear policy, on its own episodes: practice is a step up the gradient of their mean reward."""
+
+    rate: float
+
+    def init(self):
+        return jnp.zeros(3)
+
+    def value(self, state, context, progress):
+        action = state[0] + state[1:] @ context
+        best_action = 0.3 * context[0] - 0.2 * context[1]
+        return jnp.exp(-((action - best_action) ** 2))
+
+    def practise(self, state, contexts, values):
+        def mean_reward(state):
+            return jax.vmap(lambda c: self.value(state, c, 0.0))(contexts).mean()
+
+        return state + self.rate * jax.grad(mean_reward)(state)
+
+
+@pytest.mark.slow
+def test_gradients_go_through_the_steps_of_a_policy_that_climbs_its_reward():
+    def loss(settings):
+        plan = meta.Surrogate(
+            Climber(settings[0]), SPACE, num_iterations=6, num_episodes=5
+        )
+        teacher = spgl(performance_bound=0.3, max_kl=settings[1])
+        values = meta.unroll(plan, teacher, jax.random.key(5)).trace.target_value
+        return values[-1], values
+
+    with jax.enable_x64(True):
+        at, step = jnp.array([0.1, 0.5]), 1e-6
+        played = jax.jit(jax.value_and_grad(loss, has_aux=True))
+        (_, values), gradient = played(at)
+        differences = [
+            (played(at + along)[0][0] - played(at - along)[0][0]) / (2 * step)
+            for along in step * jnp.eye(2)
+        ]
+    assert values[-1] > values[0]
+    assert min(map(abs, differences)) > 1e-6
+    np.testing.assert_allclose(gradient, differences, rtol=1e-3)
 
 
 @pytest.mark.parametrize(
