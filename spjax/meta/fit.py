@@ -4,15 +4,16 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import struct
 from jax import lax
 from jaxtyping import Array, Float, Int
 
 from spjax import settings
-from spjax.meta.unroll import Objective, Surrogate, check, unroll
+from spjax.meta.unroll import Objective, Surrogate, checked, unroll
 from spjax.promotion import lenient
-from spjax.settings import Declared, Setting, Value
+from spjax.settings import Setting, Value
 from spjax.teachers.base import Teacher
 
 Free = dict[str, Float[Array, "..."]]  # dotted name -> real numbers of any sign
@@ -55,9 +56,12 @@ def fit(
 
     Raises:
         ValueError: beside what `unroll` raises: a name that is no setting with a derivative, one that is not set, a whole
-            number, or one that starts at its bound; no name at all.
+            number, or one that starts at its bound; no name at all; fewer than one step or unroll.
     """
-    check(surrogate, teacher)
+    checked(surrogate, teacher)
+    for name, number in (("num_steps", num_steps), ("num_unrolls", num_unrolls)):
+        if number < 1:
+            raise ValueError(f"{name} must be at least 1, got {number}")
     start = _free_settings(teacher, learn)
     adam = optax.adam(learning_rate)
 
@@ -84,11 +88,11 @@ def fit(
 
 def _free_settings(teacher: Teacher, learn: Sequence[str]) -> Free:
     """Returns the named settings as real numbers of any sign; raises as `fit`."""
-    known = {
-        name: one for name, one in settings.traced(teacher).items() if _has_values(one)
-    }
+    known = settings.traced(teacher)
     if not learn:
-        raise ValueError(f"learn needs at least one setting; {', '.join(known)}")
+        raise ValueError(
+            f"learn needs at least one setting of the teacher; known: {', '.join(known)}"
+        )
     for name in learn:
         if name not in known:
             raise ValueError(
@@ -104,23 +108,20 @@ def _free_settings(teacher: Teacher, learn: Sequence[str]) -> Free:
     }
 
 
-def _has_values(declared: Declared) -> bool:
-    return declared.hint is not bool and declared.hint is not str
-
-
 def _free(name: str, value: Value, about: Setting) -> Float[Array, "..."]:
     """Returns the real numbers of a setting; raises where there is none."""
     if value is None:
         raise ValueError(f"{name} is None, so there is nothing to learn; set it first")
-    value = jnp.asarray(value, float)
     low, high = _bounds(about)
-    inside = (value > (-jnp.inf if low is None else low)) & (
-        value < (jnp.inf if high is None else high)
-    )
-    if not isinstance(value, jax.core.Tracer) and not bool(inside.all()):
-        raise ValueError(
-            f"{name} must start inside its range, not at a bound, from which no gradient leads, got {value.tolist()}"
-        )
+    if not isinstance(value, jax.core.Tracer):
+        shown = np.asarray(value)
+        above = low is None or (shown > low).all()
+        below = high is None or (shown < high).all()
+        if not (above and below):
+            raise ValueError(
+                f"{name} must start inside its range, not at a bound, from which no gradient leads, got {shown.tolist()}"
+            )
+    value = jnp.asarray(value, float)
     if low is None or high is None:
         return value if low is None else jnp.log(value - low)
     return jnp.log(value - low) - jnp.log(high - value)
@@ -153,5 +154,5 @@ def _setting(number: Float[Array, "..."], about: Setting) -> Float[Array, "..."]
 
 
 def _bounds(about: Setting) -> tuple[float | None, float | None]:
-    """Returns the lower bound and the upper one, None where there is none; one from above alone is not used so far."""
+    """Returns the lower bound and the upper one, None where there is none; no setting has one from above alone."""
     return about.least if about.above is None else about.above, about.most

@@ -102,7 +102,7 @@ class Follower(Learner):
     ) -> Float[Array, ""]:
         """Returns V(c), whatever the progress."""
         away = (context - state) / jnp.asarray(self.reach, float)
-        return self.best * jnp.exp(-0.5 * (away**2).sum())
+        return jnp.asarray(self.best) * jnp.exp(-0.5 * (away**2).sum())
 
     def practise(
         self,

@@ -93,12 +93,12 @@ def unroll(surrogate: Surrogate, teacher: Teacher, key: Array) -> Unrolled:
         ValueError: a number of iterations or episodes below 1; a teacher that moves no distribution, is not bound to a task,
             or has a setting out of its range, as far as it can be seen (outside of jit).
     """
-    check(surrogate, teacher)
+    moving = checked(surrogate, teacher)
     learner, space, count = surrogate.learner, surrogate.space, surrogate.num_episodes
     # an observation of the surrogate is a context
-    teacher = dataclasses.replace(teacher, observation_size=space.size)
+    moving = dataclasses.replace(moving, observation_size=space.size)
     key_init, key_test, key_run = jax.random.split(key, 3)
-    tests = teacher.test_contexts(key_test, space, count)
+    tests = moving.test_contexts(key_test, space, count)
 
     def iteration(
         carry: tuple[MovingState, PyTree], number: Int[Array, ""]
@@ -112,10 +112,10 @@ def unroll(surrogate: Surrogate, teacher: Teacher, key: Array) -> Unrolled:
                 contexts
             )
 
-        contexts = teacher.sample_many(teacher_state, key_draw, space, count)
+        contexts = moving.sample_many(teacher_state, key_draw, space, count)
         returns = values(learner_state, contexts)
         learner_state = learner.practise(learner_state, contexts, returns)
-        teacher_state, metrics = teacher.update(
+        teacher_state, metrics = moving.update(
             teacher_state,
             key_update,
             _episodes(contexts, returns),
@@ -127,7 +127,7 @@ def unroll(surrogate: Surrogate, teacher: Teacher, key: Array) -> Unrolled:
         )
 
     numbers = jnp.arange(surrogate.num_iterations)
-    start = (teacher.init(key_init, space), learner.init())
+    start = (moving.init(key_init, space), learner.init())
     (teacher_state, learner_state), trace = lax.scan(iteration, start, numbers)
     return Unrolled(teacher_state, learner_state, trace)
 
@@ -141,7 +141,7 @@ def loss_and_gradient(
     `gradient.initial.mean` that in the initial mean. Whole numbers, such as the K_alpha of `proportion`, have none (``float0``).
     Raises as `unroll` does.
     """
-    check(surrogate, teacher)
+    checked(surrogate, teacher)
 
     def loss(teacher: Teacher) -> tuple[Float[Array, ""], Unrolled]:
         unrolled = unroll(surrogate, teacher, key)
@@ -153,8 +153,8 @@ def loss_and_gradient(
     return value, gradient, unrolled
 
 
-def check(surrogate: Surrogate, teacher: Teacher) -> None:
-    """Checks what can be seen before anything compiles; raises ValueError as `unroll` says."""
+def checked(surrogate: Surrogate, teacher: Teacher) -> Moving:
+    """Returns the teacher, after a look at what can be seen before anything compiles; raises ValueError as `unroll` says."""
     for name in ("num_iterations", "num_episodes"):
         if getattr(surrogate, name) < 1:
             raise ValueError(
@@ -171,9 +171,11 @@ def check(surrogate: Surrogate, teacher: Teacher) -> None:
             f"surrogate.space must have {dim} dimensions as the teacher's contexts, got {surrogate.space.size}"
         )
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(teacher)):
-        plain = settings.plain(teacher)
-        settings.check("teacher", plain)
-        plain.check(surrogate.space)
+        with jax.ensure_compile_time_eval():  # where it is called inside jit
+            plain = settings.plain(teacher)
+            settings.check("teacher", plain)
+            plain.check(surrogate.space)
+    return teacher
 
 
 def _episodes(contexts: Float[Array, "M dim"], returns: Float[Array, " M"]) -> Episodes:
