@@ -132,7 +132,7 @@ def records_of(grid: Run, learned: Run) -> list[Record]:
                 (
                     f"{metric}, learned less the best constant",
                     found - constants[best],
-                    {"best": best, "constants": len(constants)},
+                    {"constants": len(constants)},
                 ),
             )
         ]
@@ -185,9 +185,7 @@ def main() -> None:
     write_records_beside(arguments.results, records)
     for record in records:
         if "constant zeta" not in record["metric"]:
-            print(
-                f"{record['metric']}: {record['mean']:.3f} +- {record['standard_error']:.3f}"
-            )
+            print(f"{record['metric']}: {record['mean']} of {record['values']}")
 
 
 if __name__ == "__main__":
