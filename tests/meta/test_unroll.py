@@ -11,7 +11,7 @@ from flax import struct
 
 from spjax import meta, settings
 from spjax.contexts import ContextSpace, Gaussian
-from spjax.self_paced.schedules import Bound, Evidence, Proportion
+from spjax.self_paced.schedules import Bound
 from spjax.self_paced.smooth import SmoothProportion
 from spjax.teachers import SPGL, Random, SelfPaced
 
@@ -219,27 +219,3 @@ def test_gradients_go_through_the_steps_of_a_policy_that_climbs_its_reward():
 def test_what_cannot_be_unrolled_is_one_sentence(plan, teacher, sentence):
     with pytest.raises(ValueError, match=sentence):
         meta.unroll(plan, teacher, jax.random.key(0))
-
-
-@pytest.mark.parametrize("offset", [0, 3])
-def test_a_narrow_onset_is_the_step_of_the_proportion_rule(offset):
-    def alphas(schedule):
-        return [
-            float(
-                schedule.aim(
-                    Evidence(
-                        contexts=jnp.zeros((1, 2)),
-                        values=jnp.zeros(1),
-                        mask=jnp.ones(1, bool),
-                        mean_return=jnp.asarray(5.0),
-                        kl_to_target=jnp.asarray(2.0),
-                        update=jnp.asarray(update),
-                    )
-                ).alpha
-            )
-            for update in range(1, 7)
-        ]
-
-    smooth = SmoothProportion(zeta=1.6, offset=float(offset), width=0.01)
-    step = Proportion(zeta=1.6, offset=offset)
-    np.testing.assert_allclose(alphas(smooth), alphas(step), rtol=1e-6, atol=1e-15)
