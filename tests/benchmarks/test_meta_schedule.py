@@ -1,7 +1,5 @@
 """The command that holds a learned schedule against constants: what is trained, and what is compared."""
 
-from types import SimpleNamespace
-
 import numpy as np
 
 from benchmarks.meta_schedule import (
@@ -14,18 +12,17 @@ from benchmarks.meta_schedule import (
 from spjax.runs.read import load_run
 from spjax.self_paced.smooth import SmoothProportion
 
-LEARNED = SmoothProportion(np.float32(1.5), np.float32(2.5), np.float32(3.0))
+LEARNED = SmoothProportion(1.5, 2.5, 3.0)
 
 
 def test_both_trainings_differ_from_the_preset_in_the_schedule_alone():
     grid = config_of_grid(2, iterations=7)
-    fitted = SimpleNamespace(teacher=SimpleNamespace(schedule=LEARNED))
-    learned = config_of_learned(fitted, 2, iterations=7)
+    learned = config_of_learned(LEARNED, 2, iterations=7)
     for config in (grid, learned):
         config.check()
         assert (config.seeds, config.num_iterations) == ((1, 2), 7)
     assert len(grid.lanes()) == 2 * len(GRID) == 40
-    assert learned.teacher.schedule == SmoothProportion(1.5, 2.5, 3.0)
+    assert learned.teacher.schedule == LEARNED
     assert learned.teacher.changed(schedule=grid.teacher.schedule) == grid.teacher
 
 
