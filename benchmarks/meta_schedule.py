@@ -101,16 +101,18 @@ def surrogate_records(
             )
         )(keys)
 
-    offset = teacher.schedule.offset
-    constants = {
-        zeta: np.asarray(returns(SmoothProportion(zeta, offset, STEP))) for zeta in GRID
-    }
-    compared = comparison(
-        "return on the surrogate, mean over its iterations",
-        constants,
-        np.asarray(returns(schedule)),
-        schedule,
-    )
+    learned = np.asarray(returns(schedule))
+    compared: list[Compared] = []
+    for where, offset in (
+        ("published", teacher.schedule.offset),
+        ("learned", schedule.offset),
+    ):
+        constants = {
+            zeta: np.asarray(returns(SmoothProportion(zeta, offset, STEP)))
+            for zeta in GRID
+        }
+        metric = f"return on the surrogate, constants at the {where} K_alpha"
+        compared += comparison(metric, constants, learned, schedule)
     return [
         measured_here(
             command=command,
