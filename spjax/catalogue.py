@@ -74,6 +74,7 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {  # kind -> name -> module:class
         "constant-speed": "spjax.self_paced.adaptive_tempering:ConstantSpeed",
         "chance-bound": "spjax.self_paced.cautious:ChanceBound",
         "rollback": "spjax.self_paced.cautious:Rollback",
+        "smooth-proportion": "spjax.self_paced.smooth:SmoothProportion",
     },
     "distribution": {
         "gaussian": "spjax.contexts.gaussian:Gaussian",

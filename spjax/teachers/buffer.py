@@ -21,7 +21,7 @@ class EpisodeBuffer:
     @property
     def mask(self) -> Bool[Array, " capacity"]:
         """Which rows hold an episode."""
-        return jnp.arange(self.discounted_return.size) < self.count
+        return jnp.arange(self.discounted_return.size, dtype=jnp.int32) < self.count
 
 
 def init_buffer(capacity: int, dim: int, observation_size: int) -> EpisodeBuffer:
@@ -53,10 +53,10 @@ def places(
     count: Int[Array, ""], mask: Bool[Array, " row"], capacity: int
 ) -> tuple[Int[Array, " row"], Int[Array, ""]]:
     """Returns where masked rows go in a ring that has seen so many, `capacity` for those that find no room, and the new count."""
-    total = count + mask.sum()
-    number = count + jnp.cumsum(mask) - 1
+    total = count + mask.sum(dtype=jnp.int32)
+    number = count + jnp.cumsum(mask, dtype=jnp.int32) - 1
     kept = mask & (number >= total - capacity)
-    return jnp.where(kept, number % capacity, capacity), total.astype(jnp.int32)
+    return jnp.where(kept, number % capacity, capacity), total
 
 
 def clear(buffer: EpisodeBuffer, when: Bool[Array, ""]) -> EpisodeBuffer:

@@ -164,7 +164,8 @@ def test_every_name_of_the_package_that_a_page_has_exists(name):
 @pytest.mark.slow
 def test_the_gradients_of_the_page_are_those_of_differences():
     scope = {}
-    for block in python_blocks(TEXTS["docs/differentiating.md"]):
+    *before, _ = python_blocks(TEXTS["docs/differentiating.md"])  # the last one learns
+    for block in before:
         exec(block, scope)
     assert float(scope["gradient"]) == pytest.approx(
         float(scope["difference"]), rel=0.02

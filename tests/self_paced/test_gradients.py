@@ -11,7 +11,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from spjax.contexts import Gaussian, kl_divergence
-from spjax.self_paced import alpha_proportion, update_context
+from spjax.self_paced import update_context
 from spjax.solvers.augmented_lagrangian import DEFAULT_CONFIG
 
 INPUTS = ("values", "contexts", "setting", "max_kl", "old", "target")
@@ -193,42 +193,3 @@ def test_the_memory_of_a_gradient_does_not_grow_with_the_iterations():
     few, many = arrays(10), arrays(1234)
     assert len(few) > 1000
     assert few == many
-
-
-@pytest.mark.slow
-def test_derivatives_flow_through_a_curriculum_of_twelve_updates():
-    noise = np.random.default_rng(3).normal(size=(12, 20, 2))
-
-    def final_kl(settings):
-        zeta, max_kl = settings
-        old = Gaussian(jnp.array([2.0, 4.0]), jnp.diag(jnp.array([2.0, 1.8])))
-        target = Gaussian(jnp.array([2.5, 0.5]), jnp.diag(jnp.array([0.01, 0.01])))
-
-        def step(old, noise):
-            contexts = old.mean[None] + noise @ old.chol.T
-            values = 5 + jnp.tanh(contexts[:, 1] - 4)
-            alpha = alpha_proportion(values.mean(), kl_divergence(old, target), zeta)
-            new, _ = update_context(
-                old,
-                target,
-                contexts,
-                values,
-                jnp.ones(20, bool),
-                max_kl=max_kl,
-                alpha=alpha,
-            )
-            return new, None
-
-        return jnp.log(
-            kl_divergence(jax.lax.scan(step, old, jnp.asarray(noise))[0], target)
-        )
-
-    with jax.enable_x64(True):
-        settings = jnp.array([1.6, 0.05])
-        function = jax.jit(jax.value_and_grad(final_kl))
-        gradient = np.asarray(function(settings)[1])
-        for index, step in enumerate((1e-5, 1e-7)):
-            change = step * jnp.eye(2)[index]
-            ends = (function(settings + sign * change)[0] for sign in (1, -1))
-            difference = (next(ends) - next(ends)) / (2 * step)
-            np.testing.assert_allclose(gradient[index], difference, rtol=1e-3)

@@ -17,7 +17,8 @@ from spjax.self_paced.adaptive_tempering import (
 )
 from spjax.self_paced.annealed import Geometric, Linear
 from spjax.self_paced.cautious import ChanceBound, Rollback
-from spjax.self_paced.schedules import Evidence
+from spjax.self_paced.schedules import Evidence, Proportion
+from spjax.self_paced.smooth import SmoothProportion
 
 INITIAL = Gaussian(jnp.array([0.0, 4.0]), jnp.diag(jnp.array([2.0, 1.5])))
 TARGET = Gaussian(jnp.array([2.5, 0.5]), jnp.diag(jnp.array([0.1, 0.1])))
@@ -65,7 +66,26 @@ def test_a_geometric_alpha_grows_by_one_factor_and_then_stays():
     )
 
 
-@pytest.mark.parametrize("schedule", [Linear(first=2.0), Geometric(), *TEMPERED])
+@pytest.mark.parametrize("offset", [0, 3])
+def test_a_narrow_onset_is_the_step_of_the_proportion_rule(offset):
+    smooth = SmoothProportion(zeta=1.6, offset=float(offset), width=0.01)
+    step = alphas(Proportion(zeta=1.6, offset=offset), 6, kl=2.0)
+    np.testing.assert_allclose(alphas(smooth, 6, kl=2.0), step, rtol=1e-6, atol=1e-15)
+
+
+def test_the_penalty_sets_in_along_a_logistic_curve():
+    schedule = SmoothProportion(zeta=2.0, offset=1.5, width=2.0, max_alpha=0.15)
+    onset = [1 / (1 + np.exp(0.5)), 0.5, 1 / (1 + np.exp(-0.5))]
+    expected = np.minimum(2.0 * 5.0 / 50.0 * np.array(onset), 0.15)
+    np.testing.assert_allclose(alphas(schedule, 3), expected, rtol=1e-6)
+    assert "the mean return is negative" in schedule.still(2, -1.0)
+    assert schedule.still(1, -1.0) is None
+    assert schedule.still(2, 1.0) is None
+
+
+@pytest.mark.parametrize(
+    "schedule", [Linear(first=2.0), Geometric(), SmoothProportion(), *TEMPERED]
+)
 def test_alpha_is_zero_where_no_update_is_due(schedule):
     aim = schedule.aim(evidence(0, rows=0, memory=schedule.init(INITIAL)))
     assert float(aim.alpha) == 0.0
@@ -172,6 +192,7 @@ def test_rollback_returns_to_the_last_distribution_that_kept_the_bound():
         ("geometric", {"first": 0.0}, "schedule.first must be positive and finite, "),
         ("effective-sample-size", {"share": 1.0}, r"must lie in \[0.01, 0.999\]"),
         ("constant-speed", {"length": 0.0}, "length must be positive and finite"),
+        ("smooth-proportion", {"width": 0.0}, "width must be positive and finite"),
         ("chance-bound", {"confidence": 0.3}, r"must lie in \[0.5, 0.9999\]"),
     ],
 )
