@@ -63,7 +63,7 @@ class TwoRouteGate(EpisodicTask):
     def target(self) -> Mixture:
         """Narrow gates, far to the left or to the right."""
         means = tuple((position, 0.2) for position in TARGETS)
-        return Mixture.made(means=means, stds=((0.05, 0.03),) * 2)
+        return Mixture.made(means=means, stds=((0.3, 0.05),) * 2)
 
     def rollout(
         self,
@@ -97,8 +97,14 @@ class TwoRouteGate(EpisodicTask):
         lines = []
         for height, share in zip(WALLS, (1.0, SECOND_GATE), strict=True):
             half_width = context[1] if abs(context[0]) >= self.pillar else 0.0
-            left, right = share * context[0] - half_width, share * context[0] + half_width
-            lines += [[(-6.0, height), (left, height)], [(right, height), (6.0, height)]]
+            left, right = (
+                share * context[0] - half_width,
+                share * context[0] + half_width,
+            )
+            lines += [
+                [(-6.0, height), (left, height)],
+                [(right, height), (6.0, height)],
+            ]
         return lines
 
     def _fall(

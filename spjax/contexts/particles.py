@@ -6,11 +6,11 @@ is what contexts are drawn from. An update of the weights is that of a discrete 
 solve, and so it needs the target only there: with log mu - log p at the points for the log ratio of target and old weights, the
 objective is an estimate of KL(p || mu), by the points instead of fresh draws.
 
-Whatever two distributions have the same points but for their places,
+With the points matched by their numbers
 
-    KL(p || p') <= KL(w || w') + sum_i w_i |(c_i - c'_i) / h_i|^2 / 2,
+    KL(p || p') <= KL(w || w') + sum_i w_i KL(N(c_i, h_i^2) || N(c'_i, h'_i^2)),
 
-the bound of a mixture whose components keep their widths. When few points have all the weight, they are drawn anew from p itself
+as of any mixtures. When few points have all the weight, they are drawn anew from p itself
 (`Particles.resampled`): systematic resampling and the Gaussian, the jitter. In expectation that changes nothing.
 
 The widths h_i are the spread of the sqrt(N) nearest points, a dimension each, so particles are as fine as the distribution is
@@ -46,10 +46,17 @@ class Particles(ContextDistribution):
     space: ContextSpace = struct.field(pytree_node=False)  # where the points are
 
     @classmethod
-    def around(cls, contexts: Float[Array, "N dim"], space: ContextSpace) -> "Particles":
+    def around(
+        cls, contexts: Float[Array, "N dim"], space: ContextSpace
+    ) -> "Particles":
         """Returns particles of equal weight, with the spread of their neighbours."""
         points = Discrete(contexts, jnp.zeros_like(contexts[:, 0]))
-        return cls(points, _spread_of_neighbours(contexts, space), space)
+        count = len(contexts)
+        overall = jnp.sqrt(jnp.diagonal(points.summary().covariance))[None]
+        particles = cls(points, jnp.maximum(overall, _least_spread(space)), space)
+        quarter = particles.spread_of_neighbours(-(-count // 4))
+        particles = dataclasses.replace(particles, spread=quarter)
+        return dataclasses.replace(particles, spread=particles.spread_of_neighbours())
 
     @property
     def dim(self) -> int:
@@ -94,7 +101,9 @@ class Particles(ContextDistribution):
 
     def log_ratios_of(self, other: ContextDistribution) -> Float[Array, " N"]:
         """Returns log other - log self at the points, nats; finite, also where the other one is zero."""
-        ratios = jax.vmap(lambda context: other.log_prob(context) - self.log_prob(context))
+        ratios = jax.vmap(
+            lambda context: other.log_prob(context) - self.log_prob(context)
+        )
         return jnp.clip(ratios(self.points.table), -FURTHEST, FURTHEST)
 
     def on_points(self, other: ContextDistribution) -> Discrete:
@@ -117,31 +126,34 @@ class Particles(ContextDistribution):
         drawn = contexts[rows] + self.spread[rows] * jitter
         return Particles.around(jax.vmap(self.space.fold)(drawn), self.space)
 
+    def spread_of_neighbours(self, near: int | None = None) -> Float[Array, "N dim"]:
+        """Returns the standard deviations of the points near to each, sqrt(N) of them where nothing else is said.
+
+        Distances are in units of the present spread, so that the unit of a dimension does not matter.
+        """
+        contexts = self.points.table
+        near = math.isqrt(len(contexts) - 1) + 1 if near is None else near
+        apart = (contexts[:, None] - contexts[None]) / self.spread[:, None]
+        squared = (apart**2).sum(axis=2)
+        furthest = -jax.lax.top_k(-squared, near)[0][:, -1]
+        among = (squared <= furthest[:, None]).astype(contexts.dtype)
+        share = among / among.sum(axis=1)[:, None]
+        squares = (contexts[None] - (share @ contexts)[:, None]) ** 2
+        spread = jnp.sqrt(jnp.einsum("ij,ijd->id", share, squares))
+        return jnp.maximum(spread, _least_spread(self.space))
+
+    def kl_of_moves(self, before: "Particles") -> Float[Array, ""]:
+        """Returns sum_i w_i KL(N(c_i, h_i^2) || N(c'_i, h'_i^2)), nats, the other one with a dash."""
+        log_ratio = jnp.log(self.spread / before.spread)
+        ways = (self.points.table - before.points.table) / before.spread
+        widths = 0.5 * jnp.expm1(2 * log_ratio) - log_ratio
+        return self.points.probs @ (widths + 0.5 * ways**2).sum(axis=1)
+
     def check(self, space: ContextSpace, what: str) -> None:
         """Checks the points; raises ValueError as `Discrete.check`."""
         self.points.check(space, what)
 
 
-def _spread_of_neighbours(
-    contexts: Float[Array, "N dim"], space: ContextSpace
-) -> Float[Array, "N dim"]:
-    """Returns the standard deviations of the sqrt(N) points nearest to each.
-
-    Near is measured by the spread of the nearest quarter, and that by the spread of all, so that neither the unit of a
-    dimension matters nor how far apart the modes are.
-    """
-    count = len(contexts)
+def _least_spread(space: ContextSpace) -> Float[Array, "1 dim"]:
     width = jnp.asarray(space.upper) - jnp.asarray(space.lower)
-    least = LEAST_SPREAD * width[None]
-    centred = contexts - contexts.mean(axis=0)[None]
-    spread = jnp.broadcast_to(jnp.sqrt((centred**2).mean(axis=0))[None], contexts.shape)
-    for near in (-(-count // 4), math.isqrt(count - 1) + 1):
-        apart = (contexts[:, None] - contexts[None]) / jnp.maximum(spread, least)[:, None]
-        squared = (apart**2).sum(axis=2)
-        furthest = -jax.lax.top_k(-squared, near)[0][:, -1]
-        among = (squared <= furthest[:, None]).astype(contexts.dtype)
-        share = among / among.sum(axis=1)[:, None]
-        means = share @ contexts
-        squares = (contexts[None] - means[:, None]) ** 2
-        spread = jnp.sqrt(jnp.einsum("ij,ijd->id", share, squares))
-    return jnp.maximum(spread, least)
+    return LEAST_SPREAD * width[None]

@@ -2,9 +2,9 @@
 
 from spjax.presets.table import BOUNDED, Names, Settings, Table
 
-NUM_ITERATIONS = 150
+NUM_ITERATIONS = 80
 NUM_SAMPLES = 100  # rollouts an iteration
-EVALUATE_EVERY = 10
+EVALUATE_EVERY = 5
 MAX_KL = 0.2  # epsilon of the contexts
 V_LB = 0.4  # share of successes; with the pillar nobody has more than about 0.6 at the start
 WARMUP = 20  # iterations before contexts move
@@ -44,6 +44,8 @@ def _teacher(names: Names) -> Settings:
         "sliding_window": names.teacher == "self-paced-particles",
         "max_kl": MAX_KL,
     }
+    if names.schedule == "proportion":
+        found["schedule.offset"] = 0
     if names.schedule in BOUNDED:
         found["schedule.performance_bound"] = V_LB
     return found
@@ -52,5 +54,5 @@ def _teacher(names: Names) -> Settings:
 TABLE = Table(
     agents={"c-reps": ("self-paced", "self-paced-particles", "default")},
     settings=settings,
-    schedules=("bound", "proportion"),
+    schedules=("proportion", "bound"),
 )

@@ -11,8 +11,10 @@ The second part is tamed Langevin dynamics in units of the Gaussian around a par
 
     x <- x + eta g / (1 + eta |g|) + sqrt(2 eta) noise,    g = h (grad log mu + grad J / alpha),
 
-and no particle goes farther than sqrt(2 epsilon_move) widths in an update, which is a divergence of at most epsilon_move. Under
+and the Gaussians take the spread of the neighbours that they have then, so a crowd that closes up becomes fine. Of each particle
+both are cut where the divergence between its Gaussian before and after would exceed epsilon_move, half of it for either. Under
 V_LB the price that the solve finds for performance is 1 / alpha; where alpha is 0 there is no such distribution, and none moves.
+A particle moves whatever its weight: those of a mode that is left behind for a while go on, and have weight again when they arrive.
 
 What KL(new || old) <= epsilon covers is weights and moves: the bound in `spjax.contexts.particles` of the distributions that
 contexts are drawn from. It does not cover the third part, which changes the distribution by chance, not in expectation, and
@@ -40,6 +42,8 @@ from spjax.teachers.moving import Moving, MovingState, Step, solve_aim
 
 ROUNDING = 1e-5  # of epsilon, which moves keep free
 RATE = 0.05  # eta, of a Langevin step
+MOST_GROWTH = 0.5  # of the logarithm of a width, in an update
+GROWTH_KL = 1.437  # nats a squared growth, at most, of up to that: (exp(2 s) - 1 - 2 s) / (2 s^2) at s = 0.5
 
 Score = Callable[[Float[Array, " dim"]], Float[Array, " dim"]]
 Widths = Float[Array, "N dim"]  # ways of particles, in their Gaussians' widths
@@ -61,14 +65,14 @@ class SelfPacedParticles(Moving):
         help="standard deviation of the kernel that expects returns",
     )
     resample_below: float = setting(
-        0.5,
+        0.1,
         least=0,
         most=1,
         unit="1",
         help="share of N; particles are drawn anew where their effective number is below",
     )
     move_share: float = setting(
-        0.5,
+        0.9,
         least=0,
         most=1,
         unit="1",
@@ -124,21 +128,20 @@ class SelfPacedParticles(Moving):
         assert isinstance(new, Particles)
 
         heat = inverse_temperature(step)
-        ways = jax.lax.cond(
+        moved = jax.lax.cond(
             due & (heat > 0) & (self.move_share > 0),
-            lambda: self._ways(new, evidence, heat, key_move),
-            lambda: jnp.zeros_like(new.spread),
+            lambda: self._moved(new, evidence, heat, key_move),
+            lambda: new,
         )
-        new = _moved(new, ways)
-        kl = new.points.probs @ (ways**2).sum(axis=1) / 2
         record = dataclasses.replace(
-            record, kl=record.kl + kl, effective_sample_size=new.effective_size
+            record,
+            kl=record.kl + moved.kl_of_moves(new),
+            effective_sample_size=moved.effective_size,
         )
 
+        new = moved
         few = new.effective_size < self.resample_below * self.num_particles
-        new = jax.lax.cond(
-            due & few, lambda: new.resampled(key_resample), lambda: new
-        )
+        new = jax.lax.cond(due & few, lambda: new.resampled(key_resample), lambda: new)
         return dataclasses.replace(step, distribution=new, record=record)
 
     def _weighed(self, old: Particles, state: MovingState, evidence: Evidence) -> Step:
@@ -162,17 +165,21 @@ class SelfPacedParticles(Moving):
         weighed = dataclasses.replace(old, points=new)
         return Step(weighed, record, alpha, aim.memory)
 
-    def _ways(
-        self, particles: Particles, evidence: Evidence, heat: Float[Array, ""], key: Array
-    ) -> Widths:
-        """Returns how far the particles go."""
+    def _moved(
+        self,
+        particles: Particles,
+        evidence: Evidence,
+        heat: Float[Array, ""],
+        key: Array,
+    ) -> Particles:
+        """Returns the particles after their moves."""
 
         def log_density(context: Float[Array, " dim"]) -> Float[Array, ""]:
             expected = self._competence(evidence, context[None], particles.space)[0]
             return self.aims_at.log_prob(context) + heat * expected
 
-        limit = self.move_share * self.max_kl * (1 - ROUNDING)
-        return langevin_ways(
+        limit = 0.5 * self.move_share * self.max_kl * (1 - ROUNDING)
+        ways = langevin_ways(
             key,
             particles,
             jax.grad(log_density),
@@ -180,6 +187,9 @@ class SelfPacedParticles(Moving):
             num_steps=self.num_moves,
             furthest=jnp.sqrt(2 * limit),
         )
+        table = particles.points.table + particles.spread * ways
+        points = dataclasses.replace(particles.points, table=table)
+        return respread(dataclasses.replace(particles, points=points), limit)
 
     def _competence(
         self, evidence: Evidence, contexts: Float[Array, "row dim"], space: ContextSpace
@@ -254,11 +264,12 @@ def langevin_ways(
     return jax.lax.scan(langevin_step, still, jax.random.split(key, num_steps))[0]
 
 
-def _moved(particles: Particles, ways: Widths) -> Particles:
-    """Returns the particles at the ends of their ways."""
-    table = particles.points.table + particles.spread * ways
-    points = dataclasses.replace(particles.points, table=table)
-    return dataclasses.replace(particles, points=points)
+def respread(particles: Particles, max_kl: Float[Array, ""]) -> Particles:
+    """Returns particles with the spread of their neighbours, as far as each may change within a divergence."""
+    most = jnp.minimum(MOST_GROWTH, jnp.sqrt(max_kl / (GROWTH_KL * particles.dim)))
+    change = jnp.log(particles.spread_of_neighbours() / particles.spread)
+    spread = particles.spread * jnp.exp(jnp.clip(change, -most, most))
+    return dataclasses.replace(particles, spread=spread)
 
 
 def _lengths(ways: Widths) -> Float[Array, "N 1"]:
