@@ -3,11 +3,11 @@
     python -m benchmarks.two_routes [--families particles gaussian discrete mixture] [--seeds 40] [--iterations 80]
         [--runs runs/two-routes] [--results benchmarks/results/studies.json]
 
-trains C-REPS with each, or resumes what was interrupted, one run folder after another. All start from one Gaussian and share agent,
-schedule and trust region; a Gaussian's target is the one with the moments of the mixture that the others aim at, and the result
-is measured on that mixture by all. A run keeps both modes where at least a quarter of the contexts of its last five evaluations
-lies within `NEAR` of either target's gate. Writes ``benchmarks/results/studies.json``, beside what the file has of other studies
-and families, and a picture of the contexts at the end.
+trains C-REPS with each, or resumes what was interrupted, one run folder after another. All start from one Gaussian and share
+the agent, schedule and trust region; a Gaussian's target is the one with the moments of the mixture that the others aim at,
+and the result is measured on that mixture by all. A run keeps both modes where at least a quarter of the contexts of its
+last five evaluations lies within `NEAR` of either target's gate. Writes ``benchmarks/results/studies.json``, beside what the
+file has of other studies and families, and a picture of the contexts at the end.
 """
 
 import argparse

@@ -83,7 +83,7 @@ class TwoRouteGate(EpisodicTask):
         """Returns the states after 0, 1, ... 50 steps; a crashed mass stays in the wall."""
         outcome, places = self._fall(key, theta, context)
         time = jnp.minimum(jnp.arange(NUM_STEPS + 1), outcome.length)
-        y = START[1] - FALL * PERIOD * time
+        y = START[1] - FALL * PERIOD * time.astype(theta.dtype)
         heights = jnp.array([0.0, *WALLS[::-1], START[1]])
         x = jnp.interp(y, heights, jnp.stack([places[1], places[1], places[0], 0.0]))
         return whole_rollout(jnp.stack([x, y], axis=1), outcome, context)

@@ -119,7 +119,9 @@ class Particles(ContextDistribution):
         key_rows, key_jitter = jax.random.split(key)
         contexts, probs = self.points.table, self.points.probs
         count = len(contexts)
-        steps = (jnp.arange(count) + jax.random.uniform(key_rows)) / count
+        steps = (
+            jnp.arange(count, dtype=probs.dtype) + jax.random.uniform(key_rows)
+        ) / count
         rows = jnp.searchsorted(jnp.cumsum(probs) / probs.sum(), steps)
         rows = jnp.minimum(rows, count - 1)
         jitter = jax.random.normal(key_jitter, contexts.shape, contexts.dtype)

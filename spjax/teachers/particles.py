@@ -14,7 +14,7 @@ The second part is tamed Langevin dynamics in units of the Gaussian around a par
 and the Gaussians take the spread of the neighbours that they have then, so a crowd that closes up becomes fine. Of each particle
 both are cut where the divergence between its Gaussian before and after would exceed epsilon_move, half of it for either. Under
 V_LB the price that the solve finds for performance is 1 / alpha; where alpha is 0 there is no such distribution, and none moves.
-A particle moves whatever its weight: those of a mode that is left behind for a while go on, and have weight again when they arrive.
+A particle moves whatever its weight: those of a mode that is left behind go on, and have weight again once they arrive.
 
 What KL(new || old) <= epsilon covers is weights and moves: the bound in `spjax.contexts.particles` of the distributions that
 contexts are drawn from. It does not cover the third part, which changes the distribution by chance, not in expectation, and
