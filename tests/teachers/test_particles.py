@@ -52,6 +52,7 @@ def bound(new, old):
     return float(np.exp(p) @ (p - q + each.sum(axis=1)))
 
 
+@pytest.mark.slow
 def test_without_moves_the_weights_are_those_of_the_discrete_family(update):
     teacher = TEACHER.replace(move_share=0.0, resample_below=0.0)
     state = teacher.init(jax.random.key(0), SPACE)
@@ -62,8 +63,8 @@ def test_without_moves_the_weights_are_those_of_the_discrete_family(update):
     width = jnp.array([10.0, 2.0])
     contexts = teacher.sample_many(state, jax.random.key(1), SPACE, 24)
     values = expected_values(
-        old.points.table / width,
-        contexts / width,
+        old.points.table / width[None],
+        contexts / width[None],
         2 + 0.2 * contexts[:, 0],
         jnp.ones(24, bool),
         0.1,
@@ -140,6 +141,7 @@ def test_widths_change_no_further_than_their_divergence_allows():
         assert (np.sign(each) == np.sign(1 - factor)).mean() > 0.9
 
 
+@pytest.mark.slow
 def test_contexts_reach_both_targets_where_returns_are_alike():
     """The scan of sixty updates, of particles that start between the two."""
     teacher = TEACHER.replace(max_kl=0.3)
