@@ -96,7 +96,7 @@ def keeps_both(contexts: Float[np.ndarray, "seed context 2"]) -> np.ndarray:
 
 
 def records_of(run: Run, family: str) -> list[Record]:
-    """Returns reward and success of the study's two claims."""
+    """Returns the records of the study's two claims."""
     (group,) = run.groups()
     returns = np.asarray(run.evaluation_curves("discounted_return", group).values)
     measured = {
@@ -108,8 +108,10 @@ def records_of(run: Run, family: str) -> list[Record]:
         for metric, values in measured.items()
     ]
     how = {"study": STUDY, "family": family}
+    again = f"python -m benchmarks.two_routes --families {family}"
     return [
-        Record(**{**one, "settings": {**one["settings"], **how}}) for one in records
+        Record(**{**one, "settings": {**one["settings"], **how}, "command": again})
+        for one in records
     ]
 
 
