@@ -14,6 +14,7 @@ import argparse
 import dataclasses
 from pathlib import Path
 
+import jax
 import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
@@ -75,7 +76,7 @@ def _on_cells(density: ContextDistribution) -> Discrete:
         np.linspace(*ends) for ends in zip(space.lower, space.upper, CELLS, strict=True)
     ]
     table = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
-    logs = np.array([float(density.log_prob(row)) for row in table.astype(np.float32)])
+    logs = np.asarray(jax.vmap(density.log_prob)(table.astype(np.float32)))
     return Discrete.from_weights(
         table.round(6), np.maximum(np.exp(logs - logs.max()), LEAST_WEIGHT)
     )
