@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import jax
 import jax.numpy as jnp
@@ -296,9 +296,10 @@ def solve_aim(
     bound, alpha = aim.performance_bound, aim.alpha
     if bound is None and alpha is None:
         alpha, mask = jnp.zeros(()), jnp.zeros_like(mask)
+    approached: Any = target if aim.target is None else aim.target
     new, record = update_context(
         old,
-        target if aim.target is None else aim.target,
+        approached,
         contexts,
         values,
         mask,

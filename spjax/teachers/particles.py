@@ -124,24 +124,26 @@ class SelfPacedParticles(Moving):
         due = evidence.mask.any()
 
         step = self._weighed(old, state, evidence)
-        new, record = step.distribution, step.record
-        assert isinstance(new, Particles)
+        weighed, record = step.distribution, step.record
+        assert isinstance(weighed, Particles)
 
         heat = inverse_temperature(step)
-        moved = jax.lax.cond(
+        moved: Particles = jax.lax.cond(
             due & (heat > 0) & (self.move_share > 0),
-            lambda: self._moved(new, evidence, heat, key_move),
-            lambda: new,
+            lambda one: self._moved(one, evidence, heat, key_move),
+            lambda one: one,
+            weighed,
         )
         record = dataclasses.replace(
             record,
-            kl=record.kl + moved.kl_of_moves(new),
+            kl=record.kl + moved.kl_of_moves(weighed),
             effective_sample_size=moved.effective_size,
         )
 
-        new = moved
-        few = new.effective_size < self.resample_below * self.num_particles
-        new = jax.lax.cond(due & few, lambda: new.resampled(key_resample), lambda: new)
+        few = moved.effective_size < self.resample_below * self.num_particles
+        new = jax.lax.cond(
+            due & few, lambda: moved.resampled(key_resample), lambda: moved
+        )
         return dataclasses.replace(step, distribution=new, record=record)
 
     def _weighed(self, old: Particles, state: MovingState, evidence: Evidence) -> Step:
@@ -178,7 +180,7 @@ class SelfPacedParticles(Moving):
             expected = self._competence(evidence, context[None], particles.space)[0]
             return self.aims_at.log_prob(context) + heat * expected
 
-        limit = 0.5 * self.move_share * self.max_kl * (1 - ROUNDING)
+        limit = jnp.asarray(0.5 * self.move_share * self.max_kl * (1 - ROUNDING))
         ways = langevin_ways(
             key,
             particles,
