@@ -39,6 +39,7 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {  # kind -> name -> module:class
         "gate-global": "spjax.envs.gate:Gate",
         "ball-in-a-cup": "spjax.envs.ball_in_a_cup:BallInACup",
         "ant": "spjax.envs.ant:Ant",
+        "two-route-gate": "spjax.envs.two_route_gate:TwoRouteGate",
         "reacher": "spjax.envs.reacher:Reacher",
         "reacher-step": "spjax.envs.reacher:ReacherStep",
         "policy-search": "spjax.envs.adapters.policy_search:PolicySearch",
@@ -53,6 +54,7 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {  # kind -> name -> module:class
     },
     "teacher": {
         "self-paced": f"{_TEACHERS}.self_paced:SelfPaced",
+        "self-paced-particles": f"{_TEACHERS}.particles:SelfPacedParticles",
         "self-paced-joint": f"{_TEACHERS}.self_paced_joint:SelfPacedJoint",
         "spgl": f"{_TEACHERS}.closed_form:SPGL",
         "doraemon": f"{_TEACHERS}.doraemon:DORAEMON",

@@ -51,6 +51,13 @@ class ContextSpace:
         )
         return jnp.clip(context, lower, upper)
 
+    def fold(self, context: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """Returns a context, reflected at the bounds that it is beyond; never farther from a place inside than it was."""
+        lower = jnp.asarray(self.lower, context.dtype)
+        upper = jnp.asarray(self.upper, context.dtype)
+        above = lower + jnp.abs(context - lower)
+        return self.clip(upper - jnp.abs(upper - above))
+
     def sample_uniform(self, key: Array) -> Float[Array, " dim"]:
         """Returns a context drawn uniformly over the bounds."""
         lower, upper = jnp.asarray(self.lower), jnp.asarray(self.upper)

@@ -43,8 +43,8 @@ class Table:
     variants: Sequence[str] = VARIANTS  # the default first
 
 
-# teachers that were published with several schedules, and from several starts
-SCHEDULED = ("self-paced",)
+# teachers with experiments under several schedules, and from several starts
+SCHEDULED = ("self-paced", "self-paced-particles")
 STARTED = ("self-paced", "spgl", "goal-gan", "self-paced-joint")
 
 BOUNDED = ("bound", "chance-bound", "rollback")  # schedules that have a V_LB
@@ -57,6 +57,7 @@ _TABLES = {  # task -> module with `TABLE`
     "ball-in-a-cup": "spjax.presets.ball_in_a_cup",
     "gate-precision": "spjax.presets.gate",
     "gate-global": "spjax.presets.gate",
+    "two-route-gate": "spjax.presets.two_route_gate",
     "reacher": "spjax.presets.reacher",
     "reacher-step": "spjax.presets.reacher_step",
 }

@@ -50,6 +50,7 @@ class Evidence:
         None  # discounted, of each episode; a self-paced teacher always gives it
     )
     count: Int[Array, ""] | None = None  # episodes so far in the ring of rows; likewise
+    key: Array | None = None  # for what an update draws; likewise
 
 
 @struct.dataclass
@@ -154,7 +155,14 @@ class Bound(Schedule):
 def gives_alpha(
     schedule: Schedule, initial: ContextDistribution, target: ContextDistribution
 ) -> bool:
-    """Returns whether the schedule's aims have an alpha, from an aim at evidence of one episode."""
+    """Returns whether the schedule's aims have an alpha."""
+    return trial_aim(schedule, initial, target).alpha is not None
+
+
+def trial_aim(
+    schedule: Schedule, initial: ContextDistribution, target: ContextDistribution
+) -> Aim:
+    """Returns what the schedule aims at from evidence of one episode, to see which of the things an aim may have it has."""
     evidence = Evidence(
         contexts=jnp.zeros((1, initial.dim)),
         values=jnp.zeros(1),
@@ -168,7 +176,7 @@ def gives_alpha(
         returns=jnp.zeros(1),
         count=jnp.ones((), jnp.int32),
     )
-    return schedule.aim(evidence).alpha is not None
+    return schedule.aim(evidence)
 
 
 def alpha_proportion(

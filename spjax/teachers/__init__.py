@@ -6,6 +6,7 @@ from spjax.teachers.closed_form import SPGL
 from spjax.teachers.currot import CURROT
 from spjax.teachers.doraemon import DORAEMON
 from spjax.teachers.goal_gan import EpisodicGoalGAN, GoalGAN
+from spjax.teachers.particles import SelfPacedParticles
 from spjax.teachers.sagg_riac import SAGGRIAC
 from spjax.teachers.self_paced import SelfPaced
 from spjax.teachers.self_paced_joint import SelfPacedJoint
@@ -23,6 +24,7 @@ __all__ = [
     "Random",
     "SelfPaced",
     "SelfPacedJoint",
+    "SelfPacedParticles",
     "Target",
     "TargetMean",
     "Teacher",

@@ -37,6 +37,7 @@ from spjax.settings import setting
 from spjax.solvers.root import bracket_root
 from spjax.solvers.transport import transported
 from spjax.teachers.base import Teacher, Value
+from spjax.teachers.competence import expected_values
 from spjax.teachers.learning_progress import History
 
 BLUR = 0.01  # of the transport, widths of the space; as released
@@ -45,7 +46,6 @@ SAMPLE_NOISE = 1e-3  # half the width of the noise around a particle; as release
 SEARCH_NOISE = 0.25  # std around the worst context that was tried; as released
 TOLERANCE = 1e-5  # of the share of a way
 ROUNDING = 1e-6  # by which a step stays below its bound, relative
-ABSENT = -1e30  # log weight of a row without an episode
 
 Shares = Float[
     Array, "row dim"
@@ -200,10 +200,7 @@ class CURROT(Teacher):
         known = jnp.concatenate([one.contexts.T for one in both])
         returns = jnp.concatenate([one.returns for one in both])
         present = jnp.concatenate([_present(one) for one in both])
-        squared = ((points[:, None] - known[None]) ** 2).sum(axis=2)
-        logits = -0.5 * squared / self.bandwidth**2
-        weights = jax.nn.softmax(jnp.where(present[None], logits, ABSENT), axis=1)
-        return weights @ returns  # where nothing is present, all returns are 0
+        return expected_values(points, known, returns, present, self.bandwidth)
 
     def _metrics(
         self, state: "CURROTState", move: "Move", due: Bool[Array, ""]

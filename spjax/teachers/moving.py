@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import jax
 import jax.numpy as jnp
@@ -11,11 +11,17 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from spjax import catalogue
-from spjax.contexts import Components, ContextDistribution, ContextSpace
+from spjax.contexts import (
+    Components,
+    ContextDistribution,
+    ContextSpace,
+    KlDirection,
+)
 from spjax.envs.base import Env, Task
 from spjax.episodes import Episodes, Maybe, masked_mean
-from spjax.self_paced.context_update import ContextUpdate
-from spjax.self_paced.schedules import Evidence
+from spjax.self_paced.context_update import ContextUpdate, update_context
+from spjax.self_paced.schedules import Aim, Evidence
+from spjax.self_paced.statement import Family
 from spjax.settings import setting
 from spjax.teachers.base import Teacher, Value
 from spjax.teachers.buffer import EpisodeBuffer, add, clear, init_buffer
@@ -119,6 +125,7 @@ class Moving(Teacher):
         due = (state.iteration >= self.warmup) & (buffer.count >= self.fewest_episodes)
         updates = state.updates + due.astype(jnp.int32)
         evidence = self._evidence(state, buffer, due, updates, episodes, value)
+        evidence = dataclasses.replace(evidence, key=key)
         step = self.move(state, evidence)
         distribution, record = step.distribution, step.record
         summary = distribution.summary()
@@ -159,6 +166,10 @@ class Moving(Teacher):
     def check(self, space: ContextSpace) -> None:
         """Checks the distributions, that they go together, and the length of the floor."""
         super().check(space)
+        self.check_families(space)
+
+    def check_families(self, space: ContextSpace) -> None:
+        """Checks that initial and target distribution are of one family, and what that has of a floor."""
         check_floor(self.std_floor, space)
         if self.std_floor is not None and not self.starts_at.chart.has_floors:
             family = catalogue.name_of(self.starts_at)
@@ -258,6 +269,55 @@ class MovingMetrics:
         Maybe | None
     )  # mean ALP of an update's episodes; None where it plays no part
     components: Components | None  # of a mixture, for pictures; None of other families
+
+
+Samples = tuple[
+    Float[Array, "row dim"], Float[Array, " row"], Bool[Array, " row"]
+]  # contexts, values, mask
+
+
+def solve_aim(
+    aim: Aim,
+    old: Family,
+    target: Family,
+    samples: Samples,
+    reached: Bool[Array, ""],
+    *,
+    max_kl: ArrayLike,
+    kl_direction: KlDirection,
+    std_floor: Float[Array, " dim"] | None = None,
+) -> tuple[Family, ContextUpdate, Float[Array, ""] | None]:
+    """Returns the next distribution by what a schedule aims at, the record of the update, and alpha, None where there is none.
+
+    Args:
+        aim: of the schedule; with neither alpha nor a bound the distribution stays.
+        old: the current distribution.
+        target: mu, of the same family, where the aim has none of its own.
+        samples: of the old distribution.
+        reached: whether V_LB was reached before.
+        max_kl: epsilon, nats.
+        kl_direction: of the trust region.
+        std_floor: as of `update_context`.
+    """
+    contexts, values, mask = samples
+    bound, alpha = aim.performance_bound, aim.alpha
+    if bound is None and alpha is None:
+        alpha, mask = jnp.zeros(()), jnp.zeros_like(mask)
+    approached: Any = target if aim.target is None else aim.target
+    new, record = update_context(
+        old,
+        approached,
+        contexts,
+        values,
+        mask,
+        alpha=alpha,
+        performance_bound=bound,
+        reached=None if bound is None else reached,
+        max_kl=max_kl,
+        std_floor=std_floor,
+        kl_direction=kl_direction,
+    )
+    return new, record, alpha
 
 
 def check_floor(

@@ -23,11 +23,10 @@ from jaxtyping import PyTree
 from spjax.catalogue import part
 from spjax.contexts import ContextSpace
 from spjax.episodes import Maybe
-from spjax.self_paced.context_update import update_context
 from spjax.self_paced.schedules import Evidence, Proportion, Schedule, gives_alpha
 from spjax.settings import setting
 from spjax.teachers.learning_progress import History, Remembered
-from spjax.teachers.moving import Moving, MovingState, Step
+from spjax.teachers.moving import Moving, MovingState, Step, solve_aim
 
 
 @part("teacher", "self-paced")
@@ -114,23 +113,14 @@ class SelfPaced(Moving):
     def _solve(self, state: MovingState, evidence: Evidence) -> Step:
         """Returns the step that the schedule states."""
         aim = self.schedule.aim(evidence)
-        bound = aim.performance_bound
-        alpha = (
-            aim.alpha if bound is not None or aim.alpha is not None else jnp.zeros(())
-        )
-        new, record = update_context(
+        new, record, alpha = solve_aim(
+            aim,
             state.distribution,
-            self.aims_at if aim.target is None else aim.target,
-            evidence.contexts,
-            evidence.values,
-            evidence.mask
-            if aim.alpha is not None or bound is not None
-            else jnp.zeros_like(evidence.mask),
-            alpha=alpha,
-            performance_bound=bound,
-            reached=None if bound is None else state.reached,
+            self.aims_at,
+            (evidence.contexts, evidence.values, evidence.mask),
+            state.reached,
             max_kl=self.max_kl,
-            std_floor=self.floor(evidence, evidence.contexts.shape[1]),
             kl_direction=self.kl_direction,
+            std_floor=self.floor(evidence, evidence.contexts.shape[1]),
         )
         return Step(new, record, alpha, aim.memory)

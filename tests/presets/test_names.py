@@ -12,8 +12,9 @@ from tests.built_in import built_in
 def test_every_listed_preset_can_be_run():
     names = preset_names()
     # eight curricula of three learners on four tasks, four of which have a second start in ball catching; the episodic ones
-    # of two gates, cup and reacher; PPO on the reacher; DORAEMON and CURROT on the point masses
-    assert len(names) == 4 * 3 * 8 + 3 * 4 + 2 + 4 * 5 + 1 + 2 * 3 * 2
+    # of two gates, cup and reacher; PPO on the reacher; DORAEMON and CURROT on the point masses; two
+    # curricula under two schedules and the default on the two-route gate
+    assert len(names) == 4 * 3 * 8 + 3 * 4 + 2 + 4 * 5 + 1 + 2 * 3 * 2 + 5
     for task, agent, teacher, schedule, start in names:
         config = preset(task, agent, teacher, schedule, start=start)
         config.check()

@@ -10,7 +10,7 @@ import pytest
 from spjax.contexts import ContextSpace, Gaussian
 from spjax.self_paced.context_update import ContextUpdate
 from spjax.self_paced.schedules import Bound, Evidence, Proportion
-from spjax.teachers import SelfPaced, self_paced
+from spjax.teachers import SelfPaced, moving
 from spjax.teachers.learning_progress import History, Remembered
 from tests.teachers.checks import check
 
@@ -72,7 +72,7 @@ def played(monkeypatch):
             memory = steps[-1].memory
         return np.array(given), steps
 
-    monkeypatch.setattr(self_paced, "update_context", kept)
+    monkeypatch.setattr(moving, "update_context", kept)
     return play
 
 
