@@ -237,6 +237,9 @@ def own_settings(part: Part) -> dict[str, Value]:
 def elsewhere(name: str, parts: Iterable[Part | type[Part]]) -> str | None:
     """Returns which other part has a setting that none of these has, None where none does; ``name`` may be dotted."""
     setting = meant(name).replace("-", "_")
+    parts = list(parts)
+    if any(setting in part.declared() for part in parts):
+        return None
     for part in parts:
         owners = [
             other

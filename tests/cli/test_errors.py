@@ -90,7 +90,7 @@ NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"
         ),
         (
             ["train", P3D, "--teacher.schedule", "bound", "--bound.zeta", "1"],
-            "unknown flag --bound.zeta; zeta is of the schedule proportion, this one is bound",
+            "unknown flag --bound.zeta; zeta is of the schedule proportion or smooth-proportion, this one is bound",
         ),
         (
             ["train", P3D, "--over", "agent.discount=1"],
@@ -200,7 +200,8 @@ NEEDS_A_TASK = f"train needs a task first: {' or '.join(BUILT_IN)}"
         ),
         (
             ["sweep", P3D, "--over", "noise=1"],
-            "cannot sweep over 'noise': settings are named task., agent. or teacher.<setting>",
+            "cannot sweep over 'noise': settings are named task., agent. or teacher.<setting>; "
+            "noise is of the teacher goal-gan or goal-gan-episodic, this one is self-paced",
         ),
         (
             ["sweep", P3D, "--over", "teacher.max-kl=1,x"],

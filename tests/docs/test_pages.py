@@ -15,7 +15,7 @@ import spjax
 from spjax import catalogue, settings
 from spjax.cli import main
 from spjax.self_paced.schedules import Bound
-from spjax.teachers import CURROT, DORAEMON, SelfPaced
+from spjax.teachers import CURROT, DORAEMON, SelfPaced, SelfPacedParticles
 from spjax.training import halving
 from spjax.training import train as training
 from spjax.training.halving import Halving
@@ -199,7 +199,7 @@ def test_every_setting_that_a_page_names_is_a_flag():
         )
     ]
     parts += [SelfPaced().bound_to(parts[0]), SelfPaced(schedule=Bound())]
-    parts += [CURROT(), DORAEMON()]
+    parts += [CURROT(), DORAEMON(), SelfPacedParticles()]
     known = {
         f"{part.kind}.{name}".replace("_", "-")
         for part in parts
