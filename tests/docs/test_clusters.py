@@ -65,7 +65,9 @@ def listening():
 
 def test_a_job_of_slurm_brings_a_ray_cluster_and_sweeps_on_it(job, listening, tmp_path):
     assert job("sweep-ray.slurm", SLURM_JOB_ID=str(listening)).wait() == 0
+    deadline = time.monotonic() + 60
     while job.log.read_text().count("\n") < 3:  # two of them in the background
+        assert time.monotonic() < deadline, job.log.read_text()
         time.sleep(0.02)
     at = f"127.0.0.1:{20_000 + listening}"
     start = "ray start --block --disable-usage-stats --num-cpus=8"
@@ -84,6 +86,7 @@ def test_a_job_that_slurm_ends_saves_and_goes_on_when_it_is_submitted_again(
     (tmp_path / "run" / "config.json").touch()
     script = job("sweep-ray.slurm", SLURM_JOB_ID=str(listening), STAYS="1")
     while "spjax" not in job.log.read_text():
+        assert script.poll() is None, "the job ended before its sweep began"
         time.sleep(0.02)
     time.sleep(0.2)  # for the trap
     script.send_signal(signal.SIGTERM)
