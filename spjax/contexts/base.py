@@ -5,11 +5,13 @@ the package asks which family it has.
 """
 
 import abc
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
 from spjax.contexts.chart import Chart
@@ -115,3 +117,12 @@ class ContextDistribution(Part, abc.ABC):
         for leaf in jax.tree.leaves(self):
             usable &= jnp.isfinite(leaf).all()
         return usable
+
+
+def decimals(values: ArrayLike) -> Any:
+    """Returns an array as nested tuples of the numbers as they were typed.
+
+    2.4 in single precision is 2.4, not 2.4000001, which may lie outside of a space.
+    """
+    array = np.asarray(values)
+    return float(str(array)) if array.ndim == 0 else tuple(map(decimals, array))

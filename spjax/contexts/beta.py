@@ -119,21 +119,16 @@ class Beta(Boxed):
     def mean_change(self, change: Natural) -> Natural:
         """Returns the changes of digamma at a, b and their sum, along turn and growth."""
         of_a, of_b = self._differences(change)
-        numbers = jnp.stack([self.a, self.b, self.a + self.b])
         changes = jnp.stack([of_a, of_b, of_a + of_b])
-        return self._along(digamma_gap(numbers, changes), order=1)
+        return self._along(digamma_gap(self._numbers(), changes), order=1)
 
     def fisher(self, change: Natural) -> Float[Array, "dim 2 2"]:
         """Returns the same of trigamma, after the change."""
-        new = self.moved(change)
-        numbers = jnp.stack([new.a, new.b, new.a + new.b])
-        return self._along(trigamma(numbers), order=2)
+        return self._along(trigamma(self.moved(change)._numbers()), order=2)
 
     def bend(self, change: Natural) -> Float[Array, "dim 2 2 2"]:
         """Returns the same of tetragamma."""
-        new = self.moved(change)
-        numbers = jnp.stack([new.a, new.b, new.a + new.b])
-        return self._along(tetragamma(numbers), order=3)
+        return self._along(tetragamma(self.moved(change)._numbers()), order=3)
 
     def limits(self, change: Natural) -> Float[Array, " m"]:
         """Returns what is missing to the least a and b."""
@@ -154,6 +149,10 @@ class Beta(Boxed):
                 raise ValueError(
                     f"{what}.{name} must be at least {self.least:g}, its least, got {smallest:g}"
                 )
+
+    def _numbers(self) -> Float[Array, "3 dim"]:
+        """Returns a, b and s."""
+        return jnp.stack([self.a, self.b, self.a + self.b])
 
     def _means(self) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
         """Returns m and 1 - m."""

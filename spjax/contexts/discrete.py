@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from spjax.catalogue import part
-from spjax.contexts.base import ContextDistribution, Summary
+from spjax.contexts.base import ContextDistribution, Summary, decimals
 from spjax.contexts.space import ContextSpace
 from spjax.settings import Declared, Setting, Value
 from spjax.solvers.series import expm1_minus
@@ -88,8 +88,8 @@ class Discrete(ContextDistribution):
         """Returns the table and its weights, the largest of which is 1."""
         weights = _on_host(self.logits)
         return {
-            "table": tuple(map(_decimals, np.asarray(self.table))),
-            "weights": _decimals(weights),
+            "table": decimals(self.table),
+            "weights": decimals(weights),
             "file": None,
         }
 
@@ -290,8 +290,3 @@ def _are_numbers(words: list[str]) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _decimals(values: ArrayLike) -> tuple[float, ...]:
-    """Returns the shortest decimals that are these numbers in their precision."""
-    return tuple(float(str(value)) for value in np.asarray(values))

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from spjax.catalogue import part
-from spjax.contexts.base import ContextDistribution, Summary
+from spjax.contexts.base import ContextDistribution, Summary, decimals
 from spjax.contexts.sampling import sample_inside
 from spjax.contexts.space import ContextSpace
 from spjax.settings import Declared, Setting, Value
@@ -133,11 +133,9 @@ class Gaussian(ContextDistribution):
         chol = np.asarray(self.chol)
         independent = not np.tril(chol, -1).any()
         return {
-            "mean": tuple(_decimals(self.mean)),
-            "std": tuple(_decimals(np.diagonal(chol))) if independent else None,
-            "covariance": None
-            if independent
-            else tuple(tuple(_decimals(row)) for row in np.asarray(self.covariance)),
+            "mean": decimals(self.mean),
+            "std": decimals(np.diagonal(chol)) if independent else None,
+            "covariance": None if independent else decimals(self.covariance),
             "outside": self.outside,
         }
 
@@ -249,7 +247,7 @@ class Gaussian(ContextDistribution):
             raise ValueError(
                 f"{what}.mean needs {space.size} values ({names}), got shape {np.shape(self.mean)}"
             )
-        space.check(_decimals(self.mean), f"{what}.mean")
+        space.check(decimals(self.mean), f"{what}.mean")
         shape = np.shape(self.chol)
         if shape != (space.size, space.size):
             got = shape[0] if shape == shape[:1] * 2 else f"a factor of shape {shape}"
@@ -257,7 +255,7 @@ class Gaussian(ContextDistribution):
                 f"{what}.std needs {space.size} values ({names}), got {got}"
             )
         for name, value, pivot in zip(
-            space.names, _decimals(self.std), np.diagonal(self.chol), strict=True
+            space.names, decimals(self.std), np.diagonal(self.chol), strict=True
         ):
             if not (0 < value < float("inf") and pivot > 0):
                 raise ValueError(
@@ -290,8 +288,3 @@ def _expm1_minus(x: Float[Array, " n"]) -> Float[Array, " n"]:
     near = jnp.where(small, x, 0.0)
     series = near**2 * (0.5 + near * (1 / 6 + near * (1 / 24 + near / 120)))
     return jnp.where(small, series, jnp.expm1(x) - x)
-
-
-def _decimals(values: ArrayLike) -> list[float]:
-    """Returns the numbers as they were typed: 2.4 in single precision is 2.4, not 2.4000001, which may lie outside."""
-    return [float(str(value)) for value in np.asarray(values)]

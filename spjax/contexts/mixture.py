@@ -18,7 +18,7 @@ from flax import struct
 from jaxtyping import Array, Float
 
 from spjax.catalogue import part
-from spjax.contexts.base import Components, ContextDistribution, Summary
+from spjax.contexts.base import Components, ContextDistribution, Summary, decimals
 from spjax.contexts.gaussian import Gaussian, Outside
 from spjax.contexts.space import ContextSpace
 from spjax.contexts.weights import kl_of_weights
@@ -117,8 +117,8 @@ class Mixture(ContextDistribution):
         return {
             "means": tuple(one["mean"] for one in parts),
             "stds": tuple(one["std"] for one in parts) if independent else None,
-            "covariances": None if independent else tuple(map(_decimals, rows)),
-            "weights": _decimals(np.asarray(self.weights)),
+            "covariances": None if independent else decimals(rows),
+            "weights": decimals(self.weights),
             "outside": self.components.outside,
         }
 
@@ -257,8 +257,3 @@ def _component(
     matrix = np.reshape(spread, (len(mean), len(mean)))
     made = Gaussian.from_covariance(np.asarray(mean), matrix, outside)
     return jax.tree.map(lambda leaf: leaf.astype(jnp.float32), made)
-
-
-def _decimals(values: np.ndarray) -> tuple[float, ...]:
-    """Returns the shortest decimals of an array."""
-    return tuple(float(str(value)) for value in values)

@@ -17,7 +17,7 @@ import numpy as np
 from flax import struct
 from jaxtyping import AbstractArray, Array, Bool, Float
 
-from spjax.contexts.base import ContextDistribution
+from spjax.contexts.base import ContextDistribution, decimals
 from spjax.contexts.chart import Chart, KlDirection
 from spjax.contexts.space import ContextSpace
 from spjax.settings import Declared, Value, check, check_value
@@ -95,7 +95,7 @@ class Vectors(ContextDistribution):
     def settings(self) -> dict[str, Value]:
         """Returns the values of the settings, vectors as tuples of the shortest decimals."""
         return {
-            name: _decimals(np.asarray(value)) if hasattr(value, "dtype") else value
+            name: decimals(value) if hasattr(value, "dtype") else value
             for name, value in super().settings().items()
         }
 
@@ -231,13 +231,6 @@ def _arrays(
         else value
         for name, value in values.items()
     }
-
-
-def _decimals(values: np.ndarray) -> Value:
-    """Returns the shortest decimals of an array of any shape."""
-    if values.ndim == 0:
-        return float(str(values))
-    return tuple(_decimals(np.asarray(inner)) for inner in values)
 
 
 def _is_array(hint: object) -> bool:

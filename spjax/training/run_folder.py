@@ -4,11 +4,10 @@ import dataclasses
 import datetime
 from pathlib import Path
 
-import numpy as np
-
 from spjax import catalogue
 from spjax.catalogue import Use
 from spjax.contexts import ContextDistribution
+from spjax.contexts.base import decimals
 from spjax.runs.folder import CONFIG, write_record
 from spjax.runs.provenance import commit, device, versions
 from spjax.runs.read import read_record
@@ -93,9 +92,4 @@ def read_config(folder: Path, accept_changes: bool = False) -> RunConfig:
 
 def _moments(distribution: ContextDistribution) -> Moments:
     summary = distribution.summary()
-    return Moments(_decimals(summary.mean), _decimals(summary.std))
-
-
-def _decimals(values: object) -> tuple[float, ...]:
-    """Returns the shortest decimals that are these numbers in their precision."""
-    return tuple(float(str(value)) for value in np.asarray(values))
+    return Moments(decimals(summary.mean), decimals(summary.std))
