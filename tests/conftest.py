@@ -32,6 +32,8 @@ import tests.typecheck  # noqa: F401
 
 install_import_hook("spjax", "tests.typecheck.functions_only")
 
+from spjax.training.program import Program  # noqa: E402
+
 # traced programs are many small objects that live long; Python would look through them at every 700th
 gc.freeze()
 gc.set_threshold(50_000, 20, 100)
@@ -47,3 +49,28 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 def key() -> jax.Array:
     """A key of the test's own; one use, or fold numbers into it."""
     return jax.random.key(20210501)
+
+
+@pytest.fixture(scope="session")
+def _programs():
+    """What is compiled already, by experiment and layout."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def compiled_once(_programs):
+    """Trainings of one experiment share what is compiled, so that a test pays for the training alone.
+
+    Yields what makes a program that shares nothing.
+    """
+    of = Program.of
+
+    def shared(experiments, layout=None, room=None):
+        key = jax.tree.structure(experiments), layout
+        if key not in _programs:
+            _programs[key] = of(experiments, layout, room)
+        return _programs[key].of_others(experiments, room)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "of", staticmethod(shared))
+        yield of

@@ -2,14 +2,12 @@
 
 import dataclasses
 
-import jax
 import pytest
 
 import spjax
 from spjax.agents.step_based import PPO
 from spjax.self_paced.schedules import Proportion
 from spjax.training.config import RunConfig
-from spjax.training.program import Program
 
 TINY = PPO(
     num_envs=4,
@@ -45,25 +43,3 @@ def finished(tmp_path_factory):
     return spjax.train(
         tiny(), tmp_path_factory.mktemp("runs") / "finished", progress=False
     )
-
-
-@pytest.fixture(scope="session")
-def _programs():
-    """What is compiled already, by experiment and layout."""
-    return {}
-
-
-@pytest.fixture(scope="module")
-def compiled_once(_programs):
-    """Trainings of one experiment share what is compiled, so that a test pays for the training alone."""
-    of = Program.of
-
-    def shared(experiments, layout=None, room=None):
-        key = jax.tree.structure(experiments), layout
-        if key not in _programs:
-            _programs[key] = of(experiments, layout, room)
-        return _programs[key].of_others(experiments, room)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Program, "of", staticmethod(shared))
-        yield

@@ -16,6 +16,8 @@ from spjax.training.program import Program
 from spjax.training.run_folder import read_config, write_config
 from tests.training.runs import check_lanes_and_resume, leaves
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 TRAINED = [
     ("gate-precision", "sprl", "self-paced-joint"),
     ("gate-precision", "c-reps", "goal-gan-episodic"),

@@ -17,6 +17,8 @@ from spjax.training.program import Program
 from spjax.training.run_folder import read_config
 from tests.training.conftest import tiny
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 
 def test_the_clipped_fraction_counts_the_episodes_whose_context_lies_on_a_bound():
     space = tiny().task.context_space  # [-4, 4] x [0.5, 8]

@@ -11,6 +11,8 @@ from spjax.training.run_folder import read_config, write_config
 from tests.training.conftest import TINY, tiny
 from tests.training.runs import check_lanes_and_resume, trained_and_resumed
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 AGENTS = {
     "ppo": TINY,
     "trpo": TRPO(

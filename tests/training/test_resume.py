@@ -32,6 +32,8 @@ from spjax.training.progress import SweepProgress
 from spjax.training.train import Interrupted, restore
 from tests.training.conftest import tiny
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 SCRIPT = """
 import sys
 import spjax

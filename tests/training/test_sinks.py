@@ -11,6 +11,8 @@ from spjax.runs.schema import Lane
 from spjax.training.sinks import MLflow, TensorBoard, WeightsAndBiases, lane_name
 from tests.training.conftest import tiny
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 EVENTS = pytest.importorskip(
     "tensorboardX.proto.event_pb2", reason="tensorboardX is not installed"
 )

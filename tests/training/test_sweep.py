@@ -20,6 +20,8 @@ from spjax.training.lanes import Vmapped
 from spjax.training.program import Program
 from tests.training.conftest import tiny
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 
 @part("task", "demanding")
 @struct.dataclass
@@ -140,7 +142,9 @@ def test_a_lane_with_nan_parameters_freezes_and_the_others_end_as_they_would_hav
 
 
 @pytest.mark.slow
-def test_traced_settings_and_seeds_never_trace_the_program_again(monkeypatch):
+def test_traced_settings_and_seeds_never_trace_the_program_again(
+    compiled_once, monkeypatch
+):
     traces = []
     chunk = program_module._chunk
     monkeypatch.setattr(
@@ -149,7 +153,7 @@ def test_traced_settings_and_seeds_never_trace_the_program_again(monkeypatch):
         lambda *arguments: traces.append(1) or chunk(*arguments),
     )
     base = tiny(seeds=(1,))
-    first = Program.of(base.experiments())
+    first = compiled_once(base.experiments())
     step, _ = first.compile(2)
     count = len(traces)
     assert count >= 1

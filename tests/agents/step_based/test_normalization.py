@@ -21,6 +21,8 @@ from tests.probe import EndlessReward, MatchContext
 from tests.training.conftest import TINY, tiny
 from tests.training.runs import check_lanes_and_resume
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 BOTH = {"normalize_observations": True, "normalize_rewards": True}
 DISCOUNT = 0.9
 
