@@ -39,6 +39,7 @@ napoleon_custom_sections = [("Settings", "params_style")]
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 autodoc_mock_imports = ["stable_baselines3"]  # not in the dev extra: it needs PyTorch
+autodoc_use_type_comments = False
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 default_role = "code"

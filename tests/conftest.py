@@ -21,7 +21,8 @@ os.environ.setdefault(
 os.environ.setdefault("MPLBACKEND", "agg")
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    " --xla_cpu_parallel_codegen_split_count=1",
 )
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

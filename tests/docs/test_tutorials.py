@@ -86,11 +86,11 @@ def test_the_tutorial_trains_survives_a_kill_and_is_evaluated_drawn_and_filmed(
     text = (TUTORIALS / f"{name}.md").read_text()
     train, *shown = commands(text)
     folder = re.search(r"--out (\S+)", train)[1]
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole, killed = f"{folder}-whole", tmp_path / folder
 
-    run_well(whole, smaller(train))
-    assert run(killed, smaller(train), before=KILLED).returncode == -signal.SIGKILL
-    assert not (killed / folder / "summary.json").exists()
+    small = smaller(train)
+    assert run(tmp_path, small, before=KILLED).returncode == -signal.SIGKILL
+    assert not (killed / "summary.json").exists()
 
     # what the page does not show is done all the same, in a process that has never seen the file
     shown.insert(0, f"spjax resume {folder} --quiet --no-plots")
@@ -100,10 +100,11 @@ def test_the_tutorial_trains_survives_a_kill_and_is_evaluated_drawn_and_filmed(
         f"render {folder} --format html --out films",
     ):
         shown.append(f"spjax {command}")
-    run_well(killed, *shown, *python_blocks(text)[1:])
-    assert_same_bits(whole / folder, killed / folder)
-    assert (killed / folder / "pictures" / "learning_curve.png").is_file()
-    assert list((killed / "films").glob("*.html"))
+    shown.append(small.replace(folder, whole))  # undisturbed
+    run_well(tmp_path, *shown, *python_blocks(text)[1:])
+    assert_same_bits(tmp_path / whole, killed)
+    assert (killed / "pictures" / "learning_curve.png").is_file()
+    assert list((tmp_path / "films").glob("*.html"))
 
 
 @pytest.mark.slow

@@ -57,20 +57,31 @@ TARGET_CHOL = np.array([[1.9, 0.0], [0.1, 1.2]])
 WHITENED = np.random.default_rng(0).normal(size=(9, 2))
 
 
+@jax.jit
+def scale_update(old, target, contexts, values, bound):
+    return update_gaussian(
+        old,
+        target,
+        contexts,
+        values,
+        jnp.ones(9, bool),
+        moves_scale=True,
+        max_kl=0.2,
+        performance_bound=bound,
+        reached=False,
+    )
+
+
 def scale_step(values, slack):
     """Returns the distribution after one scale step from a mean of (1, -2), with the target's mean far away."""
     mean = np.array([1.0, -2.0])
     with jax.enable_x64(True):
-        new, record = update_gaussian(
+        new, record = scale_update(
             Gaussian(jnp.asarray(mean), jnp.asarray(OLD_CHOL)),
             Gaussian(jnp.asarray(mean + 9.0), jnp.asarray(TARGET_CHOL)),
             jnp.asarray(mean + WHITENED @ OLD_CHOL.T),
             jnp.asarray(values),
-            jnp.ones(9, bool),
-            moves_scale=True,
-            max_kl=0.2,
-            performance_bound=values.mean() - slack,
-            reached=False,
+            values.mean() - slack,
         )
     assert record.mode == Mode.TARGET
     np.testing.assert_array_equal(new.mean, mean)

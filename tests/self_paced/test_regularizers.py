@@ -292,9 +292,10 @@ def test_no_weight_and_no_loss_is_nan_in_float32_however_extreme(log_target):
     log_targets = jnp.full_like(losses, log_target)
     for function in (kl_weight, kl_loss):
         values = function(alphas, losses, log_targets)
-        slopes = jax.vmap(jax.grad(function, (0, 1, 2)))(alphas, losses, log_targets)
+        arguments = alphas, losses, log_targets
+        slopes = jax.jit(jax.vmap(jax.grad(function, (0, 1, 2))))(*arguments)
         directional = [
-            jax.vmap(jax.jacfwd(function, axis))(alphas, losses, log_targets)
+            jax.jit(jax.vmap(jax.jacfwd(function, axis)))(*arguments)
             for axis in range(3)
         ]
         for found in (values, *slopes, *directional):
@@ -318,12 +319,11 @@ def test_probabilities_and_free_energy_are_finite_in_float32_however_extreme(alp
     if alpha <= 1e3:
         assert probs[4] == 1
     assert losses.min() <= free_energy(alpha, losses, log_target) <= losses.max()
-    jacobians = jax.jacrev(kl_probabilities, (0, 1))(alpha, losses, log_target)
-    for found in (
-        *jacobians,
-        *jax.grad(free_energy, (0, 1))(alpha, losses, log_target),
-    ):
-        assert jnp.isfinite(found).all()
+    jacobians = jax.jit(jax.jacrev(kl_probabilities, (0, 1)))
+    slopes = jax.jit(jax.grad(free_energy, (0, 1)))
+    for derivatives in (jacobians, slopes):
+        for found in derivatives(alpha, losses, log_target):
+            assert jnp.isfinite(found).all()
     assert jnp.isfinite(probabilistic_objective(alpha, probs, losses, log_target))
 
 

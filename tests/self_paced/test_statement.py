@@ -1,5 +1,6 @@
 """What an update is stated as, in numbers worked out by hand."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -27,8 +28,13 @@ def stated(performance_bound, reached=False, bounded=True, max_kl=0.02, **change
         "std_floor": None,
     }
     static = Static(bounded, "old-new", "float32", DEFAULT_CONFIG, False)
-    usable, finite = clean(Inputs(**(inputs | changes)))
-    return state_problem(static, finite, usable)
+
+    @jax.jit
+    def state(inputs):
+        usable, finite = clean(inputs)
+        return state_problem(static, finite, usable)
+
+    return state(Inputs(**(inputs | changes)))
 
 
 @pytest.mark.parametrize(

@@ -183,12 +183,14 @@ def test_a_small_step_is_the_natural_gradient_as_long_as_the_limit_allows(key):
             *old, *agent.policy(unravel(flat), env, batch.observation)
         ).mean()
 
-    gradient = np.asarray(jax.grad(surrogate)(start), float)
-    fisher = np.asarray(jax.hessian(kl)(start), float) + 0.02 * np.eye(len(start))
+    gradient = np.asarray(jax.jit(jax.grad(surrogate))(start), float)
+    fisher = np.asarray(jax.jit(jax.hessian(kl))(start), float) + 0.02 * np.eye(
+        len(start)
+    )
     natural = np.linalg.solve(fisher, gradient)
     expected = np.sqrt(2e-4 / (natural @ fisher @ natural)) * natural
 
-    after, step = agent.step_policy(params, env, batch)
+    after, step = jax.jit(lambda batch: agent.step_policy(params, env, batch))(batch)
     moved = np.asarray(ravel_pytree(after)[0] - start, float)
     assert bool(step.accepted)
     assert int(step.halvings) == 0
