@@ -149,6 +149,7 @@ def _replayed(run: Run, rollouts: int) -> Iterator[Record]:
         settings = {
             "string": string,
             "trained with": run.config.settings["task"]["string"],
+            "trained for": run.config.settings["task"]["catch"],
             "rollouts": rollouts,
         }
         names = {"agent": run.config.agent, "teacher": run.config.teacher}

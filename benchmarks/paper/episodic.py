@@ -84,12 +84,15 @@ def panels(runs: Runs, *envs: str) -> dict[str, dict[EpisodicMethod, Run]]:
 def table_rows(found: Mapping[EpisodicMethod, Run], digits: int) -> list[list[str]]:
     """Returns a row a method: runs, reward, successes, iterations to 95 % of SPRL's median reward, and seconds.
 
+    Where that median is zero, every run is there from the start, and the iterations are left out.
+
     Args:
         found: the run of each method.
         digits: of the reward, behind the point.
     """
     best = found.get(METHODS[0])
-    threshold = SHARE * float(np.median(_ends(final_return(best)))) if best else None
+    median = float(np.median(_ends(final_return(best)))) if best else 0.0
+    threshold = SHARE * median if median > 0 else None
     return [
         [method.label, *_cells(run, threshold, digits)] for method, run in found.items()
     ]
