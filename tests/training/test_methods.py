@@ -7,6 +7,9 @@ import pytest
 
 import spjax
 from spjax.agents.step_based import SAC, TRPO
+from spjax.runs.read import load_run
+from spjax.self_paced.schedules import Proportion
+from spjax.teachers import SelfPacedParticles
 from spjax.training.run_folder import read_config, write_config
 from tests.training.conftest import TINY, tiny
 from tests.training.runs import check_lanes_and_resume, trained_and_resumed
@@ -83,6 +86,25 @@ def test_a_resumed_run_of_a_simulated_robot_is_the_undisturbed_one(tmp_path):
         seeds=(1,),
     )
     trained_and_resumed(config, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_resumed_run_of_particles_that_move_is_the_undisturbed_one(tmp_path):
+    moving = tiny().teacher
+    particles = SelfPacedParticles(
+        initial=moving.initial,
+        target=moving.target,
+        schedule=Proportion(offset=0),
+        num_particles=16,
+        resample_below=0.9,
+        buffer_size=32,
+        warmup=0,
+    )
+    config = tiny(teacher=particles, num_iterations=4, seeds=(1, 2))
+    trained_and_resumed(config, tmp_path)
+    run = load_run(tmp_path / "whole")
+    ways = run.metric_curves("teacher.kl_to_target", run.groups()[0]).values
+    assert np.ptp(ways, axis=1).min() > 0
 
 
 def test_the_run_folder_keeps_where_a_curriculum_starts_and_whether_the_policy_is_cloned(
