@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from spjax.analysis.distributions import centres
 from spjax.analysis.snapshots import NUM_LANES, evenly_spaced, seed_handles
 from spjax.analysis.style import MARK, PALETTE, Look, legend_below, save, styled
 from spjax.analysis.text import axis_label, settings_suffix
@@ -105,7 +106,7 @@ def _draw_planes(
     lanes: list[int],
     ways: list[Way],
 ) -> Figure:
-    space, target = run.config.context_space, run.config.target
+    space = run.config.context_space
     rows = len(space.names) - 1
     figure = Figure(figsize=(9.0, 3.1 * rows + 0.8), layout="constrained")
     panels = figure.subplots(rows, len(QUANTITIES), squeeze=False, sharex=True)
@@ -128,7 +129,8 @@ def _draw_planes(
                     *way.T, color=lane_color, linewidth=1.4, path_effects=_OUTLINE
                 )
                 axes.plot(*way[0], **_START_LOOK)
-            axes.plot(target.mean[0], target.mean[row + 1], **_TARGET_LOOK)
+            for mean in centres(run.config, "target"):
+                axes.plot(mean[0], mean[row + 1], **_TARGET_LOOK)
             axes.set_xlim(_around(x))
             axes.set_ylim(_around(y))
             axes.set_ylabel(axis_label(space.names[row + 1], space.units[row + 1]))
@@ -147,7 +149,7 @@ def _draw_line(
     lanes: list[int],
     ways: list[Way],
 ) -> Figure:
-    space, target = run.config.context_space, run.config.target
+    space = run.config.context_space
     figure = Figure(figsize=(6.0, 6.6), layout="constrained")
     panels = figure.subplots(3, 1, sharex=True)
     places, inverse = np.unique(contexts[:, 0], return_inverse=True)
@@ -163,7 +165,8 @@ def _draw_line(
     panels[2].set_ylabel("iteration")
     panels[2].set_xlabel(axis_label(space.names[0], space.units[0]))
     for axes in panels:
-        _draw_target_line(axes, target.mean[0])
+        for mean in centres(run.config, "target"):
+            _draw_target_line(axes, mean[0])
     legend_below(figure, _handles(run, lanes))
     return figure
 

@@ -62,6 +62,17 @@ def draw_distribution(
     axes.plot(*outline, zorder=2.5, **look)
 
 
+def centres(
+    record: RunRecord, which: Literal["initial", "target"]
+) -> Float[np.ndarray, "centre dim"]:
+    """Returns where a distribution of a run is to be marked: its mean, of a mixture that of each component with weight."""
+    found = record.settings["teacher"].get(which)
+    if isinstance(found, Mapping) and "means" in found:
+        means = _numbers(found, "means")
+        return np.asarray(means[_weights(found, len(means)) > 0])
+    return np.array(getattr(record, which).mean, dtype=float)[None]
+
+
 def draw_atoms(
     axes: Axes,
     atoms: Float[np.ndarray, "atom 2"],

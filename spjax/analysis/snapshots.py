@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from spjax.analysis.arrival import NUM_PANELS, panel_iterations
-from spjax.analysis.distributions import draw_distribution
+from spjax.analysis.distributions import centres, draw_distribution
 from spjax.analysis.style import (
     BAD,
     GOOD,
@@ -59,7 +59,7 @@ def context_snapshots(run: Run, iterations: Sequence[int] = ()) -> Figure:
     """Returns samples of the teacher's distribution: a column an iteration, a row a pair of context dimensions.
 
     The horizontal axis is the first context dimension, the rows are the others. Colours are seeds, the star is the
-    target mean, the box shows the bounds.
+    mean of the target (one for each component of a mixture), the box shows the bounds.
 
     Args:
         run: a run whose contexts have two or more dimensions; up to four of its lanes are drawn, evenly spread.
@@ -122,13 +122,13 @@ def context_snapshots(run: Run, iterations: Sequence[int] = ()) -> Figure:
 def context_line(run: Run, iterations: Sequence[int] = ()) -> Figure:
     """Returns samples of the teacher's one-dimensional contexts: a column an iteration.
 
-    Colours are seeds, the line is the target mean, the box shows the bounds.
+    Colours are seeds, the line is the mean of the target (one for each component of a mixture), the box shows the bounds.
 
     Args:
         run: a run whose contexts have one dimension; up to four of its lanes are drawn, evenly spread.
         iterations: as for `context_snapshots`.
     """
-    space, target = run.config.context_space, run.config.target
+    space = run.config.context_space
     shown = available(run, iterations) if iterations else panel_iterations(run)
     lanes = evenly_spaced(run.going_on, NUM_LANES)
     contexts = sampled_contexts(run, shown, lanes)
@@ -143,7 +143,8 @@ def context_line(run: Run, iterations: Sequence[int] = ()) -> Figure:
             axes.scatter(
                 middle + spread, points, s=12, color=color, alpha=0.75, linewidths=0
             )
-    axes.axhline(target.mean[0], color=MARK, linewidth=1.2)
+    for mean in centres(run.config, "target"):
+        axes.axhline(mean[0], color=MARK, linewidth=1.2)
     low, high = space.lower[0], space.upper[0]
     axes.set_ylim(low - 0.04 * (high - low), high + 0.04 * (high - low))
     for bound in (low, high):
@@ -258,8 +259,8 @@ def _draw_frame(axes: Axes, run: Run, dimension: int) -> None:
     config, shown = run.config, [0, dimension]
     draw_distribution(axes, config, "initial", shown, INITIAL_LOOK)
     draw_distribution(axes, config, "target", shown, OUTLINE_LOOK)
-    mean = config.target.mean
-    axes.plot(mean[0], mean[dimension], zorder=4, clip_on=False, **TARGET_LOOK)
+    for mean in centres(config, "target"):
+        axes.plot(mean[0], mean[dimension], zorder=4, clip_on=False, **TARGET_LOOK)
 
 
 def draw_bounds(axes: Axes, run: Run, dimension: int) -> None:

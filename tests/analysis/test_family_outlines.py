@@ -1,5 +1,8 @@
 """What is drawn of a distribution: where its outline lies, and how much of the mass it has inside."""
 
+from types import SimpleNamespace
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -7,10 +10,12 @@ from scipy import stats
 
 from spjax.analysis.distributions import (
     INSIDE,
+    centres,
     draw_boxed,
     draw_mixture,
     draw_product,
 )
+from spjax.runs.schema import RunRecord
 
 LOOK = {"color": "black", "linestyle": "solid", "linewidth": 1.0}
 BOX = {"lower": [-4.0, 0.5], "upper": [4.0, 8.0]}
@@ -61,6 +66,21 @@ def test_a_mixture_is_an_ellipse_for_each_component_fainter_with_less_weight():
     matrices = {"stds": None, "covariances": [[1, 0.5, 0.5, 1], [0.25, 0, 0, 0.04]]}
     _, same = drawn(draw_mixture, {**rows, **matrices}).lines
     np.testing.assert_allclose(same.get_ydata(), second.get_ydata(), atol=1e-9)
+
+
+def test_a_mixture_is_marked_at_its_components_and_everything_else_at_its_mean():
+    moments = SimpleNamespace(mean=(1.0, 3.5))
+    means = [[0.0, 4.0], [2.0, 3.0], [9.0, 9.0]]
+    weighed = {"means": means, "weights": [0.5, 0.5, 0.0]}
+    for target, marked in (
+        (weighed, means[:2]),
+        ({"means": means, "weights": None}, means),
+        ({"mean": [1.0, 3.5]}, [[1.0, 3.5]]),
+        (None, [[1.0, 3.5]]),
+    ):
+        settings = {"teacher": {"target": target}}
+        record = Mock(spec=RunRecord, settings=settings, target=moments)
+        np.testing.assert_array_equal(centres(record, "target"), marked)
 
 
 def test_a_product_is_a_line_for_each_row_of_its_table():
