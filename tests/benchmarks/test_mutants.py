@@ -201,6 +201,7 @@ def test_a_sample_begins_with_the_smaller_one_and_outlives_a_change_elsewhere() 
     assert [one.before for one in drawn(moved, 10, 0)] == names
 
 
+@pytest.mark.slow
 def test_the_tests_catch_what_they_look_at_and_nothing_else(root: Path) -> None:
     held = tried(root, "return number + 7", "return (number - 7)")
     unseen = tried(root, "return number * 3", "return number * 6")

@@ -496,6 +496,7 @@ def test_the_record_of_a_selection_of_runs_is_of_no_run_of_its_own() -> None:
     assert len(runs_in([every])) == 2
 
 
+@pytest.mark.slow
 def test_every_kept_cell_has_all_settings_that_its_parts_have_today():
     """What parts got since is in `spjax.runs.schema`, so that a cell still counts as trained."""
     records = [read_record(folder) for folder in CELLS.iterdir()]

@@ -92,6 +92,7 @@ def test_densities_and_moments_are_those_of_scipy(pair):
         )
 
 
+@pytest.mark.slow
 @FAMILIES
 def test_the_divergence_is_the_integral_of_its_definition(pair):
     p, q = (make() for make in pair)
@@ -145,6 +146,7 @@ def test_written_derivatives_are_the_automatic_ones(pair, direction):
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_mean_outside_of_the_box_and_a_least_parameter_are_limits():
     old, target = (make() for make in PAIRS["truncated"])
     contexts, mask = jnp.array([[0.7, 3.1]]), jnp.ones(1, bool)
@@ -185,6 +187,7 @@ def beta_gap(a, b, of_a, of_b):
     return np.asarray(log_beta_gap(*numbers, turn))
 
 
+@pytest.mark.slow
 def test_the_gap_of_the_log_beta_function_is_its_definition():
     a, change = np.meshgrid([0.1, 3.0, 7.9, 40.0], [-0.09, 0.5, 30.0])
     b, of_b = np.full_like(a, 5.0), np.full_like(a, -0.5)
@@ -195,6 +198,7 @@ def test_the_gap_of_the_log_beta_function_is_its_definition():
     np.testing.assert_allclose(gap, expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_gap_far_below_the_rounding_of_the_log_beta_function_is_its_quadratic():
     a, b = 4e6, 6e6
     steps = 1e-3 * np.array([a, b])  # the concentration grows, the mean stays

@@ -86,6 +86,7 @@ class EndsByChance(Probe):
         return after.replace(terminated=jax.random.bernoulli(key, 0.2))
 
 
+@pytest.mark.slow
 def test_shares_are_those_of_the_records_where_slots_end_at_different_times(key):
     """An episode of L steps that ended at step t of the iteration began before it if L > t."""
     num_crossed, num_stale = 0, 0

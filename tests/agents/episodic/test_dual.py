@@ -258,6 +258,7 @@ def test_a_bound_that_cannot_be_reached_gives_the_least_temperature_that_the_pre
     )
 
 
+@pytest.mark.slow
 def test_lanes_on_two_devices_have_the_weights_of_lanes_on_one():
     """Loops whose start is a constant are refused by shard_map, which here checks what varies over devices."""
     problems = [problem_of("gate", seed, alpha=0.1, max_kl=0.4) for seed in (9, 10)]

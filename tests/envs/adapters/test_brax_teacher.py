@@ -173,6 +173,7 @@ def test_braxs_own_counts_are_kept(played):
         assert states.info["episode_done"][at] == 1
 
 
+@pytest.mark.slow
 def test_evaluation_keeps_its_own_contexts_and_sums_an_episode_once(key):
     narrow = Gaussian.from_std((2.0,), (0.01,))
     env = EvalWrapper(

@@ -275,6 +275,7 @@ def test_more_samples_than_there_is_room_for_push_out_the_oldest_and_are_counted
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("worst", range(5))
 def test_the_context_of_least_competence_is_found_in_every_place_of_a_full_memory(
     worst,
