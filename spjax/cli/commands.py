@@ -3,10 +3,14 @@
 2 is for the user's errors, 1 for failures, and, as shells have it, 130 for Ctrl-C and 143 for SIGTERM.
 """
 
+import contextlib
 import functools
 import importlib
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from typing import TextIO
 
 import spjax
 from spjax.cli.errors import Failure, Stopped, UsageError, describe
@@ -34,7 +38,8 @@ def run(args: list[str], of_process: bool) -> int:
     """
     replace_missing_characters()
     try:
-        _dispatch(args)
+        with _warnings_of_ours_in_a_sentence():
+            _dispatch(args)
     except UnicodeError as error:  # a ValueError, which nobody typed
         return _complain(f"text that cannot be read or written: {error}", 1)
     except (UsageError, ValueError) as error:
@@ -91,6 +96,30 @@ def _no_device() -> str | None:
         chosen = os.environ.get("JAX_PLATFORMS", "")
         return f"JAX finds no device for JAX_PLATFORMS={chosen} on this machine; unset it to compute on what there is"
     return None
+
+
+@contextlib.contextmanager
+def _warnings_of_ours_in_a_sentence() -> Iterator[None]:
+    shown = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if category.__module__.partition(".")[0] == "spjax":
+            _complain(message, 0)
+        else:
+            shown(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = shown
 
 
 def _complain(what: object, code: int) -> int:

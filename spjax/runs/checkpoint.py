@@ -24,6 +24,10 @@ _LOOK_AGAIN = 0.05  # seconds
 LANES = "lanes"  # the array that says which lanes a block holds
 
 
+class DamagedCheckpoint(UserWarning):
+    """A newer checkpoint cannot be read, and an older one takes its place."""
+
+
 class Checkpoints:
     """The checkpoints of one run folder, named by the iterations completed; the newest two stay."""
 

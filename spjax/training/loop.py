@@ -1,5 +1,6 @@
 """The host loop of one run: a chunk of all lanes, what came out of it, whom to tell, and when to stop."""
 
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 
 from spjax.runs import cuts as cut_lanes
 from spjax.runs import folder as layout
-from spjax.runs.checkpoint import Checkpoints
+from spjax.runs.checkpoint import Checkpoints, DamagedCheckpoint
 from spjax.runs.read import read_returns
 from spjax.training import halving
 from spjax.training.config import RunConfig
@@ -17,7 +18,7 @@ from spjax.training.extension import duration
 from spjax.training.following import Followers, Report
 from spjax.training.footprint import amount
 from spjax.training.lanes import Lanes
-from spjax.training.newest import newest
+from spjax.training.newest import newest, unreadable_after
 from spjax.training.program import Program
 from spjax.training.progress import (
     SweepProgress,
@@ -230,6 +231,8 @@ def newest_states(
 ) -> dict[str, np.ndarray] | None:
     """Returns the newest states of these lanes, those of stopped ones from where they stopped; None before there are any.
 
+    Warns where newer ones are damaged.
+
     Raises:
         ValueError: there are checkpoints, and none can be read.
     """
@@ -240,6 +243,11 @@ def newest_states(
     at = newest(checkpoints, kinds, lambda _: going_on, layout.written(folder))
     if at is None:
         return None
+    for problem in unreadable_after(checkpoints, at, kinds):
+        warnings.warn(
+            DamagedCheckpoint(f"{problem}; iteration {at} takes its place"),
+            stacklevel=3,
+        )
     last = [min(stopped.get(lane, at), at) for lane in lanes]
     arrays = {
         name: np.empty((len(lanes), *shape), dtype)

@@ -39,3 +39,15 @@ def newest(
     if any(map(checkpoints.is_whole, saved)) or (saved and written):
         checkpoints.restore(saved[-1], kinds)  # says why
     return None
+
+
+def unreadable_after(
+    checkpoints: Checkpoints, iteration: int, kinds: Mapping[str, Kind]
+) -> list[str]:
+    """Returns what is wrong with each file of newer checkpoints that cannot be read."""
+    return [
+        problem
+        for newer in checkpoints.iterations()
+        if newer > iteration
+        for problem in checkpoints.unreadable(newer, kinds).values()
+    ]

@@ -18,7 +18,7 @@ from spjax.training.engines.base import Chunk, Workers
 from spjax.training.experiment import Metrics
 from spjax.training.footprint import Plan, plan
 from spjax.training.lanes import Calls, Lanes
-from spjax.training.newest import newest
+from spjax.training.newest import newest, unreadable_after
 from spjax.training.program import Program, Snapshot
 from spjax.training.speed import known_seconds, remember
 from spjax.trees import by_path
@@ -111,12 +111,7 @@ class Rounds:
         kinds = self._first.kinds()
         found = newest(self._checkpoints, kinds, active, written)
         self.iteration = BEFORE if found is None else found
-        return [
-            problem
-            for newer in self._checkpoints.iterations()
-            if newer > self.iteration
-            for problem in self._checkpoints.unreadable(newer, kinds).values()
-        ]
+        return unreadable_after(self._checkpoints, self.iteration, kinds)
 
     def discard_after(self, target: int) -> None:
         """Removes newer checkpoints than this iteration's, but for sound blocks that are on the way to the target."""

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import shutil
+import warnings
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -156,3 +158,18 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_played(
     for out in (tmp_path / "file" / "a.csv", tmp_path / "folder.csv"):
         assert main(["evaluate", str(trained), "--out", str(out)]) == 1
         assert capsys.readouterr() == ("", f"spjax: {out} cannot be written\n")
+
+
+def test_policies_of_an_older_checkpoint_come_with_a_sentence(
+    trained, tmp_path, capsys
+):
+    run = shutil.copytree(trained, tmp_path / "run")
+    damaged = run / "checkpoints" / "000002.npz"
+    damaged.write_bytes(b"")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert main(["evaluate", str(run), "--episodes", "2"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.startswith(f"spjax: checkpoint {damaged} cannot be read: ")
+    assert printed.err.endswith("; iteration 1 takes its place\n")
+    assert "at iteration 1: 2 episodes" in printed.out.replace("\n", " ")

@@ -22,7 +22,7 @@ from rich.console import Console
 
 import spjax
 from spjax.runs import files
-from spjax.runs.checkpoint import Checkpoints
+from spjax.runs.checkpoint import Checkpoints, DamagedCheckpoint
 from spjax.runs.folder import check_free
 from spjax.runs.lock import locked
 from spjax.training import progress
@@ -143,6 +143,11 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before_and_is_named(
     copy = shutil.copytree(finished, tmp_path / "copy")
     damaged = copy / "checkpoints" / "000006.npz"
     damaged.write_bytes(b"")
+    with pytest.warns(DamagedCheckpoint) as warned:
+        assert spjax.load_policy(copy, seed=1).iteration == 4
+    sentence = str(warned[0].message)
+    assert sentence.startswith(f"checkpoint {damaged} cannot be read: ")
+    assert sentence.endswith("; iteration 4 takes its place")
     (copy / "summary.json").unlink()
     spjax.resume(copy)
     assert_same_run(finished, copy)
