@@ -87,6 +87,7 @@ class Scenario:
     agent: str = "ppo"
     teacher: str = "self-paced"
     schedule: str | None = "proportion"
+    zeta: float = 1.6
     num_iterations: int = 20
     evaluate_every: int = 5
     finished: bool = True
@@ -118,7 +119,9 @@ def record_of(scenario: Scenario) -> RunRecord:
         settings={
             "task": {},
             "agent": {"max_grad_norm": float("inf")},
-            "teacher": {"schedule": {"schedule": scenario.schedule, "zeta": 1.6}}
+            "teacher": {
+                "schedule": {"schedule": scenario.schedule, "zeta": scenario.zeta}
+            }
             if scenario.schedule
             else {},
         },

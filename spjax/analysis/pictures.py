@@ -28,12 +28,13 @@ from spjax.analysis.snapshots import (
 )
 from spjax.analysis.style import check_format, save
 from spjax.analysis.sweep import sweep_picture
-from spjax.analysis.text import settings_suffix
+from spjax.analysis.text import settings_label, settings_suffix
 from spjax.catalogue import part
 from spjax.runs.read import Run, load_run
 from spjax.settings import Part
 
 MOST_APART = 4  # values of a sweep that have pictures of their own unasked
+MOST_TOLD = 3  # settings that tell runs apart in a legend
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,16 +215,37 @@ def check_one_task(runs: Sequence[Run]) -> None:
 
 
 def distinct_labels(runs: Sequence[Run]) -> list[str]:
-    """Returns what tells the runs apart: agent and teacher where these differ, else their folders."""
+    """Returns what tells the runs apart: teacher, agent, a few settings, whichever first does, else their folders."""
     methods = [f"{run.config.agent.upper()}, {_label(run)}" for run in runs]
     for labels in (
         [_label(run) for run in runs],
         methods,
+        _with_settings(runs, [_label(run) for run in runs]),
+        _with_settings(runs, methods),
         [run.path.name for run in runs],
     ):
         if len(set(labels)) == len(runs):
             return labels
     return [str(run.path) for run in runs]
+
+
+def _with_settings(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
+    """Returns the labels with the settings in which the runs of one label differ; without, where these are many."""
+    settings = [run.config.flat_settings() for run in runs]
+    told = []
+    for own, label in zip(settings, labels, strict=True):
+        alike = [
+            other for other, its in zip(settings, labels, strict=True) if its == label
+        ]
+        names = dict.fromkeys(name for other in alike for name in other)
+        differing = {
+            name: own[name]
+            for name in names
+            if name in own and len({other.get(name) for other in alike}) > 1
+        }
+        few = 0 < len(differing) <= MOST_TOLD
+        told.append(f"{label}, {settings_label(differing)}" if few else label)
+    return told
 
 
 def _named(only: Sequence[str], formats: Sequence[str]) -> dict[str, Picture]:

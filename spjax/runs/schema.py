@@ -8,9 +8,9 @@ infinite numbers.
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from spjax.runs import renamed
 
@@ -201,6 +201,15 @@ class RunRecord:
         """Where the teacher's contexts start in the preset: "initial", "target", or None."""
         return self.preset.start if self.preset else None
 
+    def flat_settings(self) -> dict[str, Setting]:
+        """Returns the settings that were not swept, of nested parts too: "teacher.schedule.zeta" and its value."""
+        return {
+            name: value
+            for kind in PARTS
+            for name, value in _flat(kind, self.settings[kind])
+            if name not in self.over
+        }
+
     @property
     def completed(self) -> "RunRecord":
         """The same with the settings that parts have got since, as the run had them; for comparisons."""
@@ -323,6 +332,14 @@ def _reference(raw: Mapping[str, Any]) -> Reference:
     return Reference(
         **{**raw, "final": final, "iterations": iterations and Estimate(**iterations)}
     )
+
+
+def _flat(name: str, value: object) -> Iterator[tuple[str, Setting]]:
+    if isinstance(value, Mapping):
+        for inner in value:
+            yield from _flat(f"{name}.{inner}", value[inner])
+    else:
+        yield name, cast(Setting, value)
 
 
 def _reference_json(reference: Reference) -> dict[str, object]:

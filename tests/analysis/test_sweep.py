@@ -149,6 +149,28 @@ def test_the_band_of_a_success_rate_stays_between_0_and_1(make_run: MakeRun) -> 
     assert heights.max() <= 1
 
 
+def test_runs_of_one_teacher_are_told_apart_by_the_settings_that_differ(
+    make_run: MakeRun,
+) -> None:
+    runs = list(map(load_run, [make_run(zeta=1.2), make_run(), make_run(agent="sac")]))
+    own = "self-paced (proportion)"
+    assert distinct_labels(runs[:2]) == [
+        f"{own}, $\\zeta$ = 1.2",
+        f"{own}, $\\zeta$ = 1.6",
+    ]
+    assert distinct_labels(runs) == [
+        f"PPO, {own}, $\\zeta$ = 1.2",
+        f"PPO, {own}, $\\zeta$ = 1.6",
+        f"SAC, {own}",
+    ]
+
+
+def test_a_setting_that_was_swept_tells_no_runs_apart(make_run: MakeRun) -> None:
+    swept = ({"teacher.schedule.zeta": 0.8}, {"teacher.schedule.zeta": 1.0})
+    runs = list(map(load_run, [make_run(swept=swept), make_run(swept=swept, zeta=1.2)]))
+    assert distinct_labels(runs) == [run.path.name for run in runs]
+
+
 def test_runs_share_pictures_and_are_told_apart(
     make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
