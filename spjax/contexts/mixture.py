@@ -22,7 +22,7 @@ from spjax.contexts.base import Components, ContextDistribution, Summary, decima
 from spjax.contexts.gaussian import Gaussian, Outside
 from spjax.contexts.space import ContextSpace
 from spjax.contexts.weights import kl_of_weights
-from spjax.settings import Declared, Setting, Value
+from spjax.settings import Declared, Setting, Value, nearest
 
 if TYPE_CHECKING:
     from spjax.contexts.mixture_chart import MixtureChart
@@ -127,8 +127,14 @@ class Mixture(ContextDistribution):
         """Returns the mixture with these settings.
 
         Raises:
-            ValueError: neither stds nor covariances, or not as many as means; and as `of`.
+            ValueError: neither stds nor covariances, or not as many as means; an unknown name; and as `of`.
         """
+        known = cls.declared()
+        for name in values:
+            if name not in known:
+                raise ValueError(
+                    f"a mixture has no setting {name!r}; {nearest(name, known)}"
+                )
         means, stds = values.get("means", ()), values.get("stds")
         spreads = values.get("covariances") if stds is None else stds
         if spreads is None or (stds is not None and values.get("covariances")):

@@ -22,6 +22,7 @@ from spjax.contexts import ContextDistribution, ContextSpace
 from spjax.episodes import Episodes
 from spjax.meta.learners import Learner
 from spjax.teachers.base import Teacher
+from spjax.teachers.doraemon import DORAEMON
 from spjax.teachers.moving import Moving, MovingMetrics, MovingState
 
 
@@ -156,9 +157,10 @@ def loss_and_gradient(
 def checked(surrogate: Surrogate, teacher: Teacher) -> Moving:
     """Returns the teacher, after a look at what can be seen before anything compiles; raises ValueError as `unroll` says."""
     for name in ("num_iterations", "num_episodes"):
-        if getattr(surrogate, name) < 1:
+        count = getattr(surrogate, name)
+        if not isinstance(count, int) or count < 1:
             raise ValueError(
-                f"surrogate.{name} must be at least 1, got {getattr(surrogate, name)}"
+                f"surrogate.{name} must be a whole number of at least 1, got {count!r}"
             )
     if not isinstance(teacher, Moving):
         raise ValueError(
@@ -173,6 +175,8 @@ def checked(surrogate: Surrogate, teacher: Teacher) -> Moving:
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(teacher)):
         with jax.ensure_compile_time_eval():  # where it is called inside jit
             plain = settings.plain(teacher)
+            if isinstance(plain, DORAEMON):  # episodes of a surrogate are returns
+                plain = dataclasses.replace(plain, task_has_success=False)
             settings.check("teacher", plain)
             plain.check(surrogate.space)
     return teacher

@@ -29,7 +29,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from spjax.catalogue import part
 from spjax.contexts import ContextSpace, Discrete, DiscreteGaussian
@@ -127,9 +127,9 @@ class SelfPacedParticles(Moving):
         weighed, record = step.distribution, step.record
         assert isinstance(weighed, Particles)
 
-        heat = inverse_temperature(step)
+        approaches, heat = inverse_temperature(step)
         moved: Particles = jax.lax.cond(
-            due & (heat > 0) & (self.move_share > 0),
+            due & approaches & (self.move_share > 0),
             lambda one: self._moved(one, evidence, heat, key_move),
             lambda one: one,
             weighed,
@@ -214,21 +214,30 @@ class SelfPacedParticles(Moving):
                 "teacher.target must have a density where particles are, "
                 f"such as a gaussian or a mixture, got {type(target).__name__}"
             )
-        if trial_aim(self.schedule, self.starts_at, self.starts_at).target is not None:
+        aim = trial_aim(self.schedule, self.starts_at, self.starts_at)
+        if aim.target is not None:
             raise ValueError(
                 "teacher.schedule must leave the target as it is, particles of earlier updates are not kept; "
                 f"got {self.schedule!r}"
             )
+        if aim.performance_bound is not None and self.move_share == 1:
+            raise ValueError(
+                "teacher.move_share must be less than 1 with a bound on the performance, whose price "
+                "is that of the weights' update; got 1"
+            )
 
 
-def inverse_temperature(step: Step) -> Float[Array, ""]:
-    """Returns 1 / alpha of the tempered distribution that an update approaches, 0 where there is none."""
+def inverse_temperature(step: Step) -> tuple[Bool[Array, ""], Float[Array, ""]]:
+    """Returns whether an update approaches a tempered distribution mu exp(J)^(1 / alpha), and 1 / alpha.
+
+    It is 0, and the target itself is approached, where the bound on the performance costs nothing.
+    """
     record: ContextUpdate = step.record
     if record.bound_price is not None:
-        return jnp.where(record.mode == Mode.TARGET, record.bound_price, 0.0)
+        return record.mode == Mode.TARGET, record.bound_price
     alpha = step.alpha
     assert alpha is not None  # one of both rules
-    return jnp.where(alpha > 0, 1 / jnp.where(alpha > 0, alpha, 1.0), 0.0)
+    return alpha > 0, jnp.where(alpha > 0, 1 / jnp.where(alpha > 0, alpha, 1.0), 0.0)
 
 
 def langevin_ways(

@@ -146,6 +146,7 @@ def test_components_are_rows_on_the_command_line():
     [
         ({"weights": (0.3, 0.3)}, r"must sum to 1, got \[0.3, 0.3\], which sum to 0.6$"),
         ({"weights": (1.0, 0.0)}, r"must be positive and finite, got \[1.0, 0.0\]$"),
+        ({"wieghts": (1.0, 1.0)}, r"^a mixture has no setting 'wieghts'; did you mean 'weights'\?$"),
         ({"weights": (1.0,)}, "of 2 components needs as many weights, got 1$"),
         ({"stds": STDS[:1]}, "as many rows of stds or covariances as of means, got 1 and 2$"),
         ({"stds": None}, "a mixture needs either stds or covariances$"),

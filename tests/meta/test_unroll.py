@@ -10,10 +10,10 @@ import pytest
 from flax import struct
 
 from spjax import meta, settings
-from spjax.contexts import ContextSpace, Gaussian
+from spjax.contexts import Beta, ContextSpace, Gaussian
 from spjax.self_paced.schedules import Bound
 from spjax.self_paced.smooth import SmoothProportion
-from spjax.teachers import SPGL, Random, SelfPaced
+from spjax.teachers import DORAEMON, SPGL, Random, SelfPaced
 
 K = 12
 SPACE = ContextSpace(("left", "right"), ("m", "m"), (-40.0, -40.0), (40.0, 40.0))
@@ -195,7 +195,17 @@ def test_gradients_go_through_the_steps_of_a_policy_that_climbs_its_reward():
 @pytest.mark.parametrize(
     ("plan", "teacher", "sentence"),
     [
-        (surrogate(0), spgl(), r"surrogate.num_iterations must be at least 1, got 0"),
+        (
+            surrogate(0),
+            spgl(),
+            r"surrogate.num_iterations must be a whole number of at least 1, got 0",
+        ),
+        (surrogate(2.5), spgl(), r"num_iterations must be a whole number .* got 2.5"),
+        (
+            surrogate(),
+            DORAEMON(initial=Beta.on(SPACE, 100.0), target=Beta.on(SPACE)),
+            r"doraemon goes by success, which .* set teacher.success_return",
+        ),
         (
             surrogate(),
             Random(),

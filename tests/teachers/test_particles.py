@@ -100,6 +100,17 @@ def test_weights_and_moves_together_keep_the_trust_region(update):
     assert len(np.unique(places, axis=0)) == 40
 
 
+def test_moves_go_on_where_the_bound_costs_nothing(update):
+    teacher = TEACHER.replace(schedule=Bound(0.5), resample_below=0.0)
+    state = teacher.init(jax.random.key(0), SPACE)
+    after, metrics = update(teacher, state, jax.random.key(1))
+    assert float(metrics.bound_price) == 0
+    assert float(metrics.step_kl) > 0.05  # the weights have 0.01 of the 0.1
+    log_prob = jax.vmap(teacher.target.log_prob)
+    old, new = (log_prob(one.distribution.points.table) for one in (state, after))
+    assert float(new.mean()) > float(old.mean())
+
+
 def test_few_heavy_particles_are_drawn_anew(update):
     state = TEACHER.init(jax.random.key(0), SPACE)
     after, metrics = update(TEACHER.replace(resample_below=1.0), state, jax.random.key(1))  # fmt: skip
@@ -185,3 +196,6 @@ def test_wrong_settings_are_named(change, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         check(TEACHER.replace(**change), SPACE)
     check(TEACHER.replace(schedule=Bound(1.0)), SPACE)
+    with pytest.raises(ValueError, match=r"^teacher.move_share must be less than 1 "):
+        check(TEACHER.replace(schedule=Bound(1.0), move_share=1.0), SPACE)
+    check(TEACHER.replace(move_share=1.0), SPACE)

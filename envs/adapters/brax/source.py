@@ -14,7 +14,8 @@
             return brax.envs.get_environment("inverted_pendulum", backend=self.backend)
 
         def system(self, system, context):
-            return system.replace(gravity=jnp.stack([0.0, 0.0, -context[0]]))
+            gravity = jnp.concatenate([jnp.zeros(2), -context])
+            return system.tree_replace({"gravity": gravity, "opt.gravity": gravity})
 
         def success(self, state):
             return state.done == 0

@@ -7,6 +7,7 @@ from brax.envs.base import Env as BraxEnv
 from brax.envs.base import State
 from jaxtyping import Array, Float
 
+from spjax import settings
 from spjax.contexts import ContextDistribution
 from spjax.envs.base import Env, Task, contained
 
@@ -29,13 +30,22 @@ class BraxTask(BraxEnv):
         Raises:
             ValueError: the task is played in whole rollouts, its actions have no bounds, or the contexts are not its own.
         """
+        if not isinstance(task, Task):
+            raise ValueError(
+                f"BraxTask needs a task such as spjax.envs.PointMass(), got {task!r}"
+            )
         if not isinstance(task, Env):
             raise ValueError(
                 f"BraxTask needs a task that is played step by step, {task.name} is played in whole rollouts"
             )
+        settings.check("task", task)
         if not np.isfinite((task.action_lower, task.action_upper)).all():
             raise ValueError(
                 f"BraxTask needs bounded actions, those of {task.name} lie in {task.action_lower} to {task.action_upper}"
+            )
+        if not isinstance(contexts, ContextDistribution | None):
+            raise ValueError(
+                f"contexts must be a distribution such as a Gaussian, got {contexts!r}"
             )
         if contexts is not None:
             contexts.check(task.context_space, "contexts")

@@ -124,6 +124,15 @@ class Boundless(Walk):
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
+        (lambda: BraxTask("walk"), "needs a task such as .*, got 'walk'"),
+        (
+            lambda: BraxTask(PointMass(dimensions=5)),
+            r"task.dimensions must lie in \[2, 3\], got 5",
+        ),
+        (
+            lambda: BraxTask(TASK, contexts=(2.5, 0.5)),
+            "contexts must be a distribution",
+        ),
         (lambda: BraxTask(Gate()), "played step by step, gate-precision is played"),
         (lambda: BraxTask(Boundless()), "needs bounded actions, those of boundless"),
         (
