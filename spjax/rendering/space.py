@@ -23,6 +23,7 @@ VIEW = (125.0, -20.0)  # azimuth and elevation where the scene has no camera, de
 SUN = np.array(
     [0.3, -0.4, 1.2]
 )  # where the light is, from the middle of the picture, in distances of the camera
+ENDLESS = 20.0  # m, half of a side that no picture can show
 CLOSENESS = 1.08  # of the camera: how much larger than the motion the picture is
 _DRAWN = {  # kinds of geoms that films show, and how many numbers their size has
     "plane": 2,
@@ -267,8 +268,13 @@ def _axes(azimuth: float, elevation: float) -> Float[np.ndarray, "3 3"]:
 def _extents(
     model: mujoco.MjModel, motions: tuple[Motion, ...]
 ) -> Iterator[Float[np.ndarray, "corner 3"]]:
-    """Yields the corners of cubes around every geom at every frame."""
-    solid = np.flatnonzero(model.geom_type != mujoco.mjtGeom.mjGEOM_PLANE)
+    """Yields the corners of cubes around every geom at every frame, and of a box as good as endless what is nearest to them."""
+    geoms = mujoco.mjtGeom
+    endless = (model.geom_type == geoms.mjGEOM_BOX) & (model.geom_size > ENDLESS).any(
+        axis=1
+    )
+    solid = np.flatnonzero((model.geom_type != geoms.mjGEOM_PLANE) & ~endless)
+    walls = np.flatnonzero(endless)
     signs = np.array(np.meshgrid(*[(-1, 1)] * 3)).reshape(3, -1).T
     for part in motions:
         shown = solid[part.sizes[solid].any(axis=1)]
@@ -277,4 +283,9 @@ def _extents(
             * signs
             / np.sqrt(3)
         )
-        yield (part.positions[:, shown, None] + reach).reshape(-1, 3)
+        corners = (part.positions[:, shown, None] + reach).reshape(-1, 3)
+        yield corners
+        middle = (corners.min(axis=0) + corners.max(axis=0)) / 2
+        half = part.sizes[walls]  # as if it were not turned
+        places = part.positions[:, walls]
+        yield np.clip(middle, places - half, places + half).reshape(-1, 3)
