@@ -237,11 +237,10 @@ def _with_settings(runs: Sequence[Run], labels: Sequence[str]) -> list[str]:
         alike = [
             other for other, its in zip(settings, labels, strict=True) if its == label
         ]
-        names = dict.fromkeys(name for other in alike for name in other)
         differing = {
-            name: own[name]
-            for name in names
-            if name in own and len({other.get(name) for other in alike}) > 1
+            name: value
+            for name, value in own.items()
+            if len({other.get(name) for other in alike}) > 1
         }
         few = 0 < len(differing) <= MOST_TOLD
         told.append(f"{label}, {settings_label(differing)}" if few else label)

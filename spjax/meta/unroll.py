@@ -10,6 +10,7 @@ reverse mode alone, zero where an update did not move, one-sided where a constra
 
 import dataclasses
 from collections.abc import Callable
+from numbers import Integral
 
 import jax
 import jax.numpy as jnp
@@ -158,7 +159,7 @@ def checked(surrogate: Surrogate, teacher: Teacher) -> Moving:
     """Returns the teacher, after a look at what can be seen before anything compiles; raises ValueError as `unroll` says."""
     for name in ("num_iterations", "num_episodes"):
         count = getattr(surrogate, name)
-        if not isinstance(count, int) or count < 1:
+        if not isinstance(count, Integral) or count < 1:
             raise ValueError(
                 f"surrogate.{name} must be a whole number of at least 1, got {count!r}"
             )
