@@ -49,7 +49,7 @@ def write_records(path: str | Path, records: Sequence[Record]) -> None:
 
 
 def write_records_beside(path: str | Path, records: Sequence[Record]) -> None:
-    """Writes the records, beside those that the file has of other methods, metrics or settings."""
+    """Writes the records, beside those that the file has of other tasks, methods, metrics or settings."""
     file = Path(path)
     new = {_identity(record) for record in records}
     old = read_records(file) if file.is_file() else []
@@ -57,9 +57,10 @@ def write_records_beside(path: str | Path, records: Sequence[Record]) -> None:
     write_records(file, [*kept, *records])
 
 
-def _identity(record: Record) -> tuple[str, ...]:
+def _identity(record: Record) -> tuple[str | None, ...]:
     settings = str(sorted(record["settings"].items()))
-    return record["agent"], record["teacher"], record["metric"], settings
+    method = record["env"], record["agent"], record["teacher"], record["schedule"]
+    return *method, record["metric"], settings
 
 
 def read_records(path: str | Path) -> list[Record]:

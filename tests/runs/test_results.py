@@ -33,7 +33,12 @@ def test_records_of_other_methods_metrics_or_settings_stay_beside_new_ones(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "table.json"
-    old = [a_record(), a_record(agent="trpo"), a_record(settings={"a": 1})]
+    others = {"env": "ant"}, {"agent": "trpo"}, {"schedule": "bound"}, {"metric": "kl"}
+    old = [
+        a_record(),
+        *(a_record(**one) for one in others),
+        a_record(settings={"a": 1}),
+    ]
     results.write_records_beside(file, old)
     again = a_record(values=[1.0, 2.0])
     results.write_records_beside(file, [again])
