@@ -7,6 +7,11 @@ the solves that converged to its edge and returned much less of it; compares wit
 and, as a second chance, where it ended; counts solves a second of processor time; and times the exact solve of a discrete
 distribution, which it compares with its closed form. Writes ``benchmarks/results/families.json``, beside what the file has of
 other families.
+
+    python -m benchmarks.families --double [--families beta mixture] [--problems 100000]
+
+counts the first in double precision, and nothing else. How many updates have been counted in both, of all families together,
+and how many of them left their trust region, is in ``benchmarks/results/fuzz.json``.
 """
 
 import argparse
@@ -34,10 +39,17 @@ from benchmarks.family_problems import (
 )
 from spjax.analysis.records import measured_here
 from spjax.contexts import Discrete
-from spjax.runs.results import Record, write_records_beside
+from spjax.runs.results import (
+    Record,
+    read_records,
+    write_records,
+    write_records_beside,
+)
 from spjax.self_paced import ContextUpdate, update_context
 
 RESULTS = Path(__file__).parent / "results" / "families.json"
+FUZZ = RESULTS.with_name("fuzz.json")
+VIOLATIONS = "violations of the KL bound"
 CASES = [
     (rule, direction)
     for rule in ("proportion", "bound")
@@ -96,13 +108,20 @@ def solved(
             yield Checked(problem, *one)
 
 
-def count_violations(reference: Reference, count: int) -> list[Record]:
-    """Returns how many results exceed their trust region, by how much at most, and how many solves converged."""
+def count_violations(
+    reference: Reference, count: int, double: bool = False
+) -> list[Record]:
+    """Returns how many results exceed their trust region, by how much at most, and how many solves converged.
+
+    In double precision where asked, for which ``jax_enable_x64`` is on.
+    """
     began, violations, converged, largest = time.perf_counter(), [], [], []
     lost = []
     for case, (rule, direction) in enumerate(CASES):
         seeds = range(case * count // len(CASES), (case + 1) * count // len(CASES))
         problems = [make_family_problem(reference, seed) for seed in seeds]
+        if double:
+            problems = [_in_double_precision(problem) for problem in problems]
         checked = list(solved(problems, rule, direction))
         excess = [excess_of(reference, p, new, direction) for p, new, _ in checked]
         violations.append(int((np.array(excess) > 0).sum()))
@@ -115,14 +134,47 @@ def count_violations(reference: Reference, count: int) -> list[Record]:
             flush=True,
         )
     measured = {
-        "violations of the KL bound": violations,
+        VIOLATIONS: violations,
         "largest excess over max_kl": largest,
         "share of converged solves": converged,
         "steps to the edge of the trust region of which less is returned": lost,
     }
+    how = {"problems": count} | ({"precision": "double"} if double else {})
     return [
-        to_record(metric, reference, values, began, problems=count)
+        to_record(metric, reference, values, began, **how)
         for metric, values in measured.items()
+    ]
+
+
+def totals_of(records: list[Record]) -> list[Record]:
+    """Returns how many updates have been counted, of all families and in both precisions, and how many violations.
+
+    Problems are numbered, so that of two counts of one family and precision the longer one has the shorter one's.
+    """
+    of_violations = [record for record in records if record["metric"] == VIOLATIONS]
+    of_violations.sort(key=lambda record: record["settings"]["problems"])
+    counted = {
+        (record["settings"]["family"], record["settings"].get("precision")): record
+        for record in of_violations
+    }.values()
+    totals = {
+        VIOLATIONS: sum(sum(record["values"]) for record in counted),
+        "problems": sum(record["settings"]["problems"] for record in counted),
+    }
+    families = sorted({record["settings"]["family"] for record in counted})
+    return [
+        measured_here(
+            experiment="fuzz",
+            env="synthetic",
+            agent="none",
+            teacher="self-paced",
+            settings={"families": ", ".join(families)},
+            metric=metric,
+            seeds=[0],
+            values=[float(value)],
+            command="python -m benchmarks.families",
+        )
+        for metric, value in totals.items()
     ]
 
 
@@ -287,7 +339,11 @@ def closed_form(
 
 
 def to_record(
-    metric: str, reference: Reference, values: list[float], began: float, **how: float
+    metric: str,
+    reference: Reference,
+    values: list[float],
+    began: float,
+    **how: float | str,
 ) -> Record:
     """Returns one record of this experiment."""
     return measured_here(
@@ -326,18 +382,25 @@ def main() -> None:
     )
     parser.add_argument("--peers", type=int, default=200, help="that SciPy solves")
     parser.add_argument("--batch", type=int, default=1_000, help="of the timing")
+    parser.add_argument(
+        "--double", action="store_true", help="count in double precision, that alone"
+    )
     arguments = parser.parse_args()
+    if arguments.double:
+        jax.config.update("jax_enable_x64", True)
+        arguments.batch = arguments.peers = 0
     if arguments.batch and "discrete" in arguments.families:
         write_records_beside(RESULTS, [time_exact_solve()])
     for name in arguments.families:
         reference = REFERENCES[name]
         records = []
         if arguments.problems:
-            records += count_violations(reference, arguments.problems)
+            records += count_violations(reference, arguments.problems, arguments.double)
         records += time_solves(reference, arguments.batch) if arguments.batch else []
         if arguments.peers:
             records += compare_with_scipy(reference, arguments.peers)
         write_records_beside(RESULTS, records)
+        write_records(FUZZ, totals_of(read_records(RESULTS)))
 
 
 if __name__ == "__main__":

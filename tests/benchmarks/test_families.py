@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from benchmarks.families import Checked, gap_of, is_lost
+from benchmarks.families import VIOLATIONS, Checked, gap_of, is_lost, totals_of
 from benchmarks.family_problems import (
     NASTY,
     REFERENCES,
@@ -100,3 +100,20 @@ def test_a_step_is_lost_where_the_trust_region_ends_it_and_less_comes_out(record
     problem = make_family_problem(REFERENCES["gaussian"], 0)
     assert problem.max_kl == np.float32(0.05)
     assert is_lost(Checked(problem, problem.old, record)) is lost
+
+
+def test_updates_of_all_families_and_both_precisions_are_added_up():
+    def counted(metric, values, **settings):
+        return {"metric": metric, "values": values, "settings": settings}
+
+    records = [
+        counted(VIOLATIONS, [0.0, 1.0], family="beta", problems=100),
+        counted(VIOLATIONS, [2.0], family="beta", problems=50, precision="double"),
+        counted(VIOLATIONS, [1.0], family="beta", problems=60),
+        counted(VIOLATIONS, [0.0], family="discrete", problems=7),
+        counted("share of converged solves", [1.0], family="beta", problems=100),
+    ]
+    violations, problems = totals_of(records)
+    assert violations["values"] == [3.0]
+    assert problems["values"] == [157.0]
+    assert problems["settings"] == {"families": "beta, discrete"}
