@@ -263,8 +263,11 @@ def check_value(name: str, declared: Declared, value: object) -> None:
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Returns the tail of an error message: the nearest known name, or all of them."""
+    """Returns the tail of an error message: names that have this one as a word, or the nearest known one, or all of them."""
     known = list(known)
+    longer = [candidate for candidate in known if name in candidate.split("-")]
+    if longer:
+        return f"did you mean {_either([repr(candidate) for candidate in longer])}?"
     near = near_name(name, known, cutoff)
     return f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
 

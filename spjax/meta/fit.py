@@ -1,5 +1,6 @@
 """Settings of a curriculum, learned by gradients through what it comes to on a surrogate (`spjax.meta.unroll`)."""
 
+import math
 from collections.abc import Sequence
 
 import jax
@@ -15,6 +16,7 @@ from spjax.meta.unroll import Objective, Surrogate, checked, unroll
 from spjax.promotion import lenient
 from spjax.settings import Setting, Value
 from spjax.teachers.base import Teacher
+from spjax.training.checks import check_count
 
 Free = dict[str, Float[Array, "..."]]  # dotted name -> real numbers of any sign
 
@@ -56,12 +58,19 @@ def fit(
 
     Raises:
         ValueError: beside what `unroll` raises: a name that is no setting with a derivative, one that is not set, a whole
-            number, or one that starts at its bound; no name at all; fewer than one step or unroll.
+            number, or one that starts at its bound; no name at all; fewer than one step or unroll; a learning rate that is not
+            positive.
     """
     checked(surrogate, teacher)
     for name, number in (("num_steps", num_steps), ("num_unrolls", num_unrolls)):
-        if number < 1:
-            raise ValueError(f"{name} must be at least 1, got {number}")
+        check_count(name, number)
+    if (
+        not isinstance(learning_rate, jax.core.Tracer)
+        and not 0 < learning_rate < math.inf
+    ):
+        raise ValueError(
+            f"learning_rate must be positive and finite, got {learning_rate!r}"
+        )
     start = _free_settings(teacher, learn)
     adam = optax.adam(learning_rate)
 
@@ -89,6 +98,8 @@ def fit(
 def _free_settings(teacher: Teacher, learn: Sequence[str]) -> Free:
     """Returns the named settings as real numbers of any sign; raises as `fit`."""
     known = settings.traced(teacher)
+    if isinstance(learn, str):
+        raise ValueError(f"learn needs names, such as ({learn!r},), got {learn!r}")
     if not learn:
         raise ValueError(
             f"learn needs at least one setting of the teacher; known: {', '.join(known)}"

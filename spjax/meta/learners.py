@@ -18,9 +18,12 @@ curriculum that was played on it is, too. One of your own says `value`, and `ini
 """
 
 import abc
+import math
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
@@ -30,6 +33,16 @@ ValueFunction = Callable[[Float[Array, " dim"], Float[Array, ""]], Float[Array, 
 
 class Learner(abc.ABC):
     """The contract: a pytree of settings with pure functions over a state of its own."""
+
+    def check(self, dim: int) -> None:  # noqa: B027, nothing by default
+        """Checks the settings before anything compiles; there is nothing to check by default.
+
+        Args:
+            dim: of the contexts.
+
+        Raises:
+            ValueError: one sentence that names the setting.
+        """
 
     def init(self) -> PyTree:
         """Returns the state before any practice; nothing by default."""
@@ -89,6 +102,25 @@ class Follower(Learner):
     reach: Float[ArrayLike, " dim"]  # distance at which 61 % of the best is left, > 0
     rate: Float[ArrayLike, ""]  # of an iteration, > 0
     best: Float[ArrayLike, ""] = 1.0  # return at m, > 0
+
+    def check(self, dim: int) -> None:
+        """Checks shapes and signs; numbers that are traced are not looked at."""
+        shapes = {"start": (dim,), "reach": (dim,), "rate": (), "best": ()}
+        for name, shape in shapes.items():
+            value = getattr(self, name)
+            if np.shape(value) != shape:
+                raise ValueError(
+                    f"learner.{name} must have shape {shape}, got {np.shape(value)}"
+                )
+            if isinstance(value, jax.core.Tracer):
+                continue
+            numbers = np.asarray(value, float)
+            above = numbers > (-math.inf if name == "start" else 0.0)
+            if not (above & np.isfinite(numbers)).all():
+                wanted = "finite" if name == "start" else "positive and finite"
+                raise ValueError(
+                    f"learner.{name} must be {wanted}, got {numbers.tolist()}"
+                )
 
     def init(self) -> Float[Array, " dim"]:
         """Returns m."""

@@ -10,7 +10,6 @@ reverse mode alone, zero where an update did not move, one-sided where a constra
 
 import dataclasses
 from collections.abc import Callable
-from numbers import Integral
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +24,7 @@ from spjax.meta.learners import Learner
 from spjax.teachers.base import Teacher
 from spjax.teachers.doraemon import DORAEMON
 from spjax.teachers.moving import Moving, MovingMetrics, MovingState
+from spjax.training.checks import check_count
 
 
 @struct.dataclass
@@ -158,11 +158,7 @@ def loss_and_gradient(
 def checked(surrogate: Surrogate, teacher: Teacher) -> Moving:
     """Returns the teacher, after a look at what can be seen before anything compiles; raises ValueError as `unroll` says."""
     for name in ("num_iterations", "num_episodes"):
-        count = getattr(surrogate, name)
-        if not isinstance(count, Integral) or count < 1:
-            raise ValueError(
-                f"surrogate.{name} must be a whole number of at least 1, got {count!r}"
-            )
+        check_count(f"surrogate.{name}", getattr(surrogate, name))
     if not isinstance(teacher, Moving):
         raise ValueError(
             "only a teacher that moves a distribution step by step has derivatives, such as self-paced, "
@@ -180,6 +176,7 @@ def checked(surrogate: Surrogate, teacher: Teacher) -> Moving:
                 plain = dataclasses.replace(plain, task_has_success=False)
             settings.check("teacher", plain)
             plain.check(surrogate.space)
+    surrogate.learner.check(dim)
     return teacher
 
 

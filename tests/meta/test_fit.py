@@ -39,6 +39,7 @@ def test_where_nothing_moves_the_best_start_is_the_target_in_every_lane():
     ("teacher", "learn", "sentence"),
     [
         (STILL, (), "learn needs at least one setting of the teacher; known: initial"),
+        (STILL, "max_kl", r"learn needs names, such as \('max_kl',\), got 'max_kl'"),
         (STILL, ("max-kl",), "no setting 'max-kl' to learn; did you mean 'max_kl'?"),
         (STILL, ("start",), "the teacher has no setting 'start' to learn; "),
         (STILL, ("std_floor",), "std_floor is None, so there is nothing to learn"),
@@ -62,3 +63,9 @@ def test_what_cannot_be_learned_is_one_sentence(teacher, learn, sentence):
 def test_no_steps_are_refused():
     with pytest.raises(ValueError, match="num_steps must be at least 1, got 0"):
         fitted(jax.random.key(0), STILL, ("max_kl",), num_steps=0)
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, float("nan"), float("inf")])
+def test_a_learning_rate_that_does_not_learn_is_refused(rate):
+    with pytest.raises(ValueError, match="learning_rate must be positive and finite"):
+        fitted(jax.random.key(0), STILL, ("max_kl",), learning_rate=rate)

@@ -33,7 +33,12 @@ def test_records_of_other_methods_metrics_or_settings_stay_beside_new_ones(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "table.json"
-    others = {"env": "ant"}, {"agent": "trpo"}, {"schedule": "proportion"}, {"metric": "kl"}
+    others = (
+        {"env": "ant"},
+        {"agent": "trpo"},
+        {"schedule": "proportion"},
+        {"metric": "kl"},
+    )
     old = [
         a_record(),
         *(a_record(**one) for one in others),

@@ -509,6 +509,10 @@ def test_a_swept_target_is_each_lanes_own():
         ),
         ({"agent": "pp"}, "unknown agent 'pp'; did you mean 'ppo'?"),
         (
+            {"task": "gate"},
+            "unknown task 'gate'; did you mean 'gate-precision', 'gate-global' or 'two-route-gate'?",
+        ),
+        (
             {"teacher": "selfpaced"},
             "unknown teacher 'selfpaced'; did you mean 'self-paced'?",
         ),

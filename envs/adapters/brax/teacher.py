@@ -28,6 +28,7 @@ from spjax.envs.adapters.brax.task import BraxTask, typed
 from spjax.episodes import Attempt, Episodes
 from spjax.teachers.base import Teacher
 from spjax.teachers.target import Target
+from spjax.training.checks import check_count
 
 Report = Callable[[PyTree], None]
 
@@ -54,6 +55,10 @@ def wrap(
         ValueError: a setting out of its range, a teacher that needs what Brax's learners do not offer, fewer than 1 step between
             updates, or a discount outside of (0, 1].
     """
+    if not isinstance(teacher, Teacher):
+        raise ValueError(
+            f"a teacher must be made, such as SelfPaced(value_source='return'), got {teacher!r}"
+        )
     settings.check("teacher", teacher)
     if "slots" not in teacher.collects or teacher.fits_contexts:
         raise ValueError(
@@ -63,8 +68,7 @@ def wrap(
         raise ValueError(
             "the teacher asks the critic, which Brax's learners keep to themselves; give it value_source='return'"
         )
-    if every < 1:
-        raise ValueError(f"every must be at least 1 control step, got {every}")
+    check_count("every", every)
     if not 0 < discount <= 1:
         raise ValueError(f"discount must lie in (0, 1], got {discount}")
 

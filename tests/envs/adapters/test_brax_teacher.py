@@ -1,5 +1,7 @@
 """A teacher inside Brax's step: against a plain loop over what the slots did."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,7 @@ from spjax.teachers import SelfPaced, SelfPacedJoint, Target
 from tests.envs.adapters.walk import Counting, Walk
 
 TASK = Walk()
+AS_USED = inspect.unwrap(wrap)  # without the run-time type checker of the suite
 SLOTS, EVERY, STEPS, DISCOUNT = 6, 10, 40, 0.9
 
 
@@ -200,7 +203,9 @@ def test_evaluation_keeps_its_own_contexts_and_sums_an_episode_once(key):
     [
         (lambda: wrap(SelfPaced(), 10), "asks the critic.*value_source='return'"),
         (lambda: wrap(SelfPacedJoint(), 10), "SelfPacedJoint is for agents that run"),
-        (lambda: wrap(Target(), 0), "every must be at least 1 control step, got 0"),
+        (lambda: wrap(Target(), 0), "every must be at least 1, got 0"),
+        (lambda: AS_USED(Target(), 64.5), "every must be a whole number, got 64.5"),
+        (lambda: AS_USED("default", 5), "a teacher must be made, .* got 'default'"),
         (lambda: wrap(Target(), 5, discount=1.5), r"discount must lie in \(0, 1\]"),
         (
             lambda: wrap(SelfPaced(value_source="return", max_kl=-1.0), 5),
