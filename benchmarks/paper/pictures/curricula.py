@@ -117,6 +117,7 @@ def curriculum_curves(
     figure = Figure(figsize=(10.0, 4.8), layout="constrained")
     row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     curves: dict[Curriculum, Line2D] = {}
+    printed = False
     for axes, (title, runs) in zip(row, panels.items(), strict=True):
         for run in runs:
             curriculum, group = curriculum_of(run.config), run.groups()[0]
@@ -129,6 +130,7 @@ def curriculum_curves(
             )
             reference = run.config.reference
             if reference and reference.metric == metric:
+                printed = True
                 axes.axhline(
                     reference.final.mean,
                     color=color,
@@ -150,6 +152,7 @@ def curriculum_curves(
         "linestyle": REFERENCE_DASHES,
         "linewidth": 1.2,
     }
-    handles.append(Line2D([], [], label="the paper's final return", **look))
+    if printed:
+        handles.append(Line2D([], [], label="the paper's final return", **look))
     legend_below(figure, handles)
     return figure
