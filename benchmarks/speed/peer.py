@@ -6,7 +6,7 @@ the point mass in NumPy and one `trust-constr` solve an iteration. ``benchmarks.
     python -m benchmarks.speed.peer --agent {ppo,trpo,sac} [--iterations 400] [--seeds 1] [--sweep 20]
 
 trains the peer and then a sweep with ``spjax`` on the same machine, prints the wall time a seed of each and their ratio, and
-writes ``benchmarks/results/peer-{agent}.json``. An iteration has 2,048 environment steps on both sides, of SAC 2,050.
+writes ``benchmarks/results/peer-{agent}.json``, and the ratio beside those of other peers in ``peers.json``. An iteration has 2,048 environment steps on both sides, of SAC 2,050.
 ``--peer-iterations N`` stops the peer after N iterations; the records then name the extrapolation in their metric.
 """
 
@@ -27,7 +27,7 @@ from benchmarks.speed.peers.timing import PeerTiming, metric_names
 from spjax.analysis.records import measured_here
 from spjax.presets.point_mass import K_ALPHA, ZETA
 from spjax.runs.read import load_run
-from spjax.runs.results import Record, write_records
+from spjax.runs.results import Record, write_records, write_records_beside
 
 try:
     import torch
@@ -43,6 +43,7 @@ except ModuleNotFoundError as missing:
     ) from None
 
 RESULTS = Path(__file__).parents[1] / "results"
+OVER = "stable-baselines3 and scipy over spjax"
 FIRST_UPDATE = 5  # K_offset: the iteration, counted from 0, after which the teacher moves for the first time
 PEER_PACKAGES = ("stable_baselines3", "sb3_contrib", "gymnasium", "torch")
 
@@ -144,6 +145,10 @@ def main(
             _record(agent, ratio_metric, [sweep], [ratio], iterations),
         ],
     )
+    over = _record(
+        agent, ratio_metric.replace("ratio", OVER), [sweep], [ratio], iterations
+    )
+    write_records_beside(RESULTS / "peers.json", [{**over, "experiment": "peers"}])
 
 
 def _record(

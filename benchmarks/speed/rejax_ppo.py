@@ -6,7 +6,8 @@ Rejax's users train many seeds as one program, ``jax.vmap(agent.train)``, as spj
 with the published constants: 4 environments, 512 steps, 8 epochs of 32 minibatches, networks of 64 and 64. Rejax plays the
 same task in contexts of the target distribution, without curriculum and evaluation; ours has both, and writes its run folder.
 Sides take turns, so that a busy moment of the machine meets both. Times are without what compiles, which has records of
-its own. Writes ``benchmarks/results/peers.json``, beside what the file has of other peers. It needs ``pip install rejax``.
+its own. Writes ``benchmarks/results/peers.json``, beside what the file has of other peers, and needs
+``pip install 'spjax[bench]'``.
 """
 
 import argparse
@@ -37,7 +38,7 @@ try:
     from rejax import PPO
 except ModuleNotFoundError as missing:
     raise SystemExit(
-        f"the comparison needs {missing.name}: pip install rejax"
+        f"the comparison needs {missing.name}: pip install 'spjax[bench]'"
     ) from None
 
 RESULTS = Path(__file__).parents[1] / "results" / "peers.json"
