@@ -6,8 +6,9 @@ the point mass in NumPy and one `trust-constr` solve an iteration. ``benchmarks.
     python -m benchmarks.speed.peer --agent {ppo,trpo,sac} [--iterations 400] [--seeds 1] [--sweep 20]
 
 trains the peer and then a sweep with ``spjax`` on the same machine, prints the wall time a seed of each and their ratio, and
-writes ``benchmarks/results/peer-{agent}.json``, and the ratio beside those of other peers in ``peers.json``. An iteration has 2,048 environment steps on both sides, of SAC 2,050.
-``--peer-iterations N`` stops the peer after N iterations; the records then name the extrapolation in their metric.
+writes ``benchmarks/results/peer-{agent}.json``, and the ratio beside those of other peers in ``peers.json``. An iteration has
+2,048 environment steps on both sides, of SAC 2,050. ``--peer-iterations N`` stops the peer after N iterations; the records then
+name the extrapolation in their metric.
 """
 
 import dataclasses
