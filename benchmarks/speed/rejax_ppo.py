@@ -6,8 +6,8 @@ Rejax's users train many seeds as one program, ``jax.vmap(agent.train)``, as spj
 with the published constants: 4 environments, 512 steps, 8 epochs of 32 minibatches, networks of 64 and 64. Rejax plays the
 same task in contexts of the target distribution, without curriculum and evaluation; ours has both, and writes its run folder.
 Sides take turns, so that a busy moment of the machine meets both. Times are without what compiles, which has records of
-its own. Writes ``benchmarks/results/peers.json``, beside what the file has of other peers, and needs
-``pip install 'spjax[bench]'``.
+its own, and is less where the machine's cache has the program. Writes ``benchmarks/results/peers.json``, beside what the
+file has of other peers, and needs ``pip install 'spjax[bench]'``.
 """
 
 import argparse
@@ -164,11 +164,11 @@ def compare(seeds: int, iterations: int, turns: int, command: str) -> list[Recor
         num_iterations=iterations,
     )
     peer, peer_compiles = compiled_rejax(config)
-    peer()
-    _, compiles = train_ours(config)
-    ours, theirs = [], []
+    ours, theirs, compiles = [], [], []
     for _ in range(turns):
-        ours.append(train_ours(config)[0])
+        seconds, of_these_compiling = train_ours(config)
+        ours.append(seconds)
+        compiles.append(of_these_compiling)
         start = time.perf_counter()
         peer()
         theirs.append(time.perf_counter() - start)
@@ -179,7 +179,7 @@ def compare(seeds: int, iterations: int, turns: int, command: str) -> list[Recor
         ("ppo", f"rejax over spjax, {seeds} seeds"): [
             their / our for our, their in zip(ours, theirs, strict=True)
         ],
-        ("ppo", f"spjax: compile seconds, {seeds} seeds"): [compiles],
+        ("ppo", f"spjax: compile seconds, {seeds} seeds"): compiles[:1],
         ("rejax", f"rejax: compile seconds, {seeds} seeds"): [peer_compiles],
     }
     for (_, metric), values in measured.items():
