@@ -30,9 +30,10 @@ from matplotlib.figure import Figure
 
 import spjax
 from benchmarks import command_line
+from benchmarks.wide_tasks import trained
 from spjax.analysis.records import record_of_group, records_of_run
 from spjax.analysis.style import NEUTRAL, PALETTE, save, styled
-from spjax.runs.read import Run, load_run, read_summary
+from spjax.runs.read import Run
 from spjax.runs.results import Record, write_records_beside
 from spjax.training.config import RunConfig
 from spjax.training.experiment import Experiment
@@ -134,32 +135,23 @@ def read_rows(file: Path, lanes: int) -> dict[str, Float[np.ndarray, "lane point
     } | {"iteration": np.array(iterations, float)}
 
 
-def trained(config: RunConfig, folder: Path, contexts: int, command: str) -> Run:
-    """Returns the finished run, measured on its way; it is trained, resumed, or there already."""
-    measuring = Measuring(folder / ROWS, config, contexts)
-    if not (folder / "config.json").is_file():
-        spjax.train(config, folder, command=command, callback=measuring)
-    elif read_summary(folder) is None:
-        spjax.resume(folder, callback=measuring)
-    return load_run(folder)
-
-
 def records_of(run: Run, bound: float) -> Iterator[Record]:
     """Yields the records of a run."""
     (group,) = run.groups()
     rows = read_rows(run.path / ROWS, len(run.config.lanes))
     error = rows["value"] - rows["return"]
+    other = np.where(
+        np.isnan(error), np.nan, (rows["value"] >= bound) != (rows["return"] >= bound)
+    )
     measured = {
         f"critic's value less the return, {third} third": part.mean(axis=1)
         for third, part in zip(THIRDS, np.array_split(error, 3, axis=1), strict=True)
     }
     measured |= {
-        "spread of that over contexts, in that of the returns": np.nanmean(
-            rows["spread"], axis=1
+        "spread of that over contexts, in that of the returns": rows["spread"].mean(
+            axis=1
         ),
-        "share of other decisions on V_LB": (
-            (rows["value"] >= bound) != (rows["return"] >= bound)
-        ).mean(axis=1),
+        "share of other decisions on V_LB": other.mean(axis=1),
     }
     source = run.config.settings["teacher"]["value_source"]
     how = {"study": STUDY, "teacher.value_source": source}
@@ -214,7 +206,8 @@ def main() -> None:
             config = config_of(task, source, arguments.seeds, arguments.iterations)
             bound = float(config.teacher.schedule.performance_bound)
             folder = arguments.runs / f"{task}_{source}"
-            runs[source] = trained(config, folder, arguments.contexts, command)
+            measuring = Measuring(folder / ROWS, config, arguments.contexts)
+            runs[source] = trained(config, folder, command, measuring)
             records = list(records_of(runs[source], bound))
             write_records_beside(arguments.results, records)
         save(picture_of(runs, bound), arguments.picture / f"{task}.png")

@@ -15,7 +15,7 @@ grid, and the other seeds judge both choices.
 
 import argparse
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -136,11 +136,12 @@ def best_of(curves: Curves, settings: Sequence[int], seeds: Sequence[int]) -> in
     return max(settings, key=lambda setting: means[setting])
 
 
-def halving_records(curves: Curves, **fields: object) -> Iterator[Record]:
-    """Yields what halving costs and loses beside the whole grid, a value for each quarter of the seeds that decides."""
+def halving_outcomes(curves: Curves) -> dict[str, list[float]]:
+    """Returns what halving costs and loses beside the whole grid, a value for each quarter of the seeds that decides."""
     count = curves.returns.shape[1]
     quarters = np.array_split(np.arange(count), min(FOLDS, count))
     everything = range(len(curves.settings))
+    found: dict[str, list[float]] = {}
     for every in RUNGS:
         if every >= curves.iterations[-1]:
             continue
@@ -152,21 +153,10 @@ def halving_records(curves: Curves, **fields: object) -> Iterator[Record]:
             by_halving = best_of(curves, chosen.settings, quarter.tolist())
             by_grid = best_of(curves, everything, quarter.tolist())
             shares.append(chosen.share_of_iterations)
-            losses.append(judged[by_grid] - judged[by_halving])
-        measured = {
-            f"halving every {every}: share of the grid's iterations": shares,
-            f"halving every {every}: return below the whole grid's choice": losses,
-        }
-        for metric, values in measured.items():
-            yield measured_here(
-                experiment=EXPERIMENT,
-                metric=metric,
-                seeds=range(len(quarters)),
-                values=values,
-                agent="trpo",
-                teacher="self-paced",
-                **fields,  # type: ignore[arg-type]
-            )
+            losses.append(float(judged[by_grid] - judged[by_halving]))
+        found[f"halving every {every}: share of the grid's iterations"] = shares
+        found[f"halving every {every}: return below the whole grid's choice"] = losses
+    return found
 
 
 def curves_of(run: Run) -> Curves:
@@ -202,14 +192,22 @@ def records_of(run: Run, name: str, command: str) -> list[Record]:
     records = [
         Record(**{**one, "settings": {**fixed, **one["settings"]}}) for one in records
     ]
-    records += halving_records(
-        curves_of(run),
-        command=command,
-        env=run.config.task_name,
-        schedule=run.config.schedule,
-        settings={"sweep": name},
-        iterations=run.last_evaluated_iteration,
-    )
+    records += [
+        measured_here(
+            experiment=EXPERIMENT,
+            env=run.config.task_name,
+            agent=run.config.agent,
+            teacher=run.config.teacher,
+            schedule=run.config.schedule,
+            settings={"sweep": name},
+            metric=metric,
+            seeds=range(len(values)),
+            values=values,
+            iterations=run.last_evaluated_iteration,
+            command=command,
+        )
+        for metric, values in halving_outcomes(curves_of(run)).items()
+    ]
     return records
 
 

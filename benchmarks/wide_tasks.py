@@ -26,6 +26,7 @@ from spjax.runs.results import Record, write_records_beside
 from spjax.self_paced.schedules import Bound
 from spjax.teachers import ALPGMM, CURROT, DORAEMON, Random, SelfPaced, Teacher
 from spjax.training.config import RunConfig
+from spjax.training.following import Callback
 
 EXPERIMENT = "wide-tasks"
 RESULTS = Path(__file__).parent / "results" / f"{EXPERIMENT}.json"
@@ -47,12 +48,14 @@ def config_of(
     )
 
 
-def trained(config: RunConfig, folder: Path, command: str) -> Run:
+def trained(
+    config: RunConfig, folder: Path, command: str, callback: Callback | None = None
+) -> Run:
     """Returns the finished run, which is trained, resumed, or there already."""
     if not (folder / "config.json").is_file():
-        spjax.train(config, folder, command=command)
+        spjax.train(config, folder, command=command, callback=callback)
     elif read_summary(folder) is None:
-        spjax.resume(folder)
+        spjax.resume(folder, callback=callback)
     return load_run(folder)
 
 

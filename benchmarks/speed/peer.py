@@ -11,9 +11,7 @@ writes ``benchmarks/results/peer-{agent}.json``, and the ratio beside those of o
 name the extrapolation in their metric.
 """
 
-import dataclasses
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,12 +20,10 @@ from typing import Literal
 import numpy as np
 import tyro
 
-import spjax
 from benchmarks import command_line
-from benchmarks.speed.peers.timing import PeerTiming, metric_names
+from benchmarks.speed.peers.timing import PeerTiming, metric_names, run_ours
 from spjax.analysis.records import measured_here
 from spjax.presets.point_mass import K_ALPHA, ZETA
-from spjax.runs.read import load_run
 from spjax.runs.results import Record, write_records, write_records_beside
 
 try:
@@ -76,21 +72,6 @@ def run_peer(name: str, iterations: int, seed: int) -> PeerTiming:
     return PeerTiming(
         seed, tuple(agent_seconds), tuple(teacher_seconds), total, tuple(mean_returns)
     )
-
-
-def run_ours(name: str, iterations: int, num_seeds: int) -> tuple[float, float]:
-    """Trains a sweep of ``spjax`` and returns its wall seconds, everything included, and of these the compile seconds."""
-    config = dataclasses.replace(
-        spjax.preset("point-mass-3d", agent=name),
-        seeds=tuple(range(1, num_seeds + 1)),
-        num_iterations=iterations,
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        summary = load_run(
-            spjax.train(config, Path(folder) / "run", progress=False)
-        ).summary
-    assert summary is not None
-    return summary.wall_seconds, summary.compile_seconds
 
 
 def main(

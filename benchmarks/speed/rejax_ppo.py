@@ -13,7 +13,6 @@ file has of other peers, and needs ``pip install 'spjax[bench]'``.
 import argparse
 import dataclasses
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,10 +25,10 @@ from jaxtyping import Array, Bool, Float
 
 import spjax
 from benchmarks import command_line
+from benchmarks.speed.peers.timing import run_ours
 from spjax.analysis.records import measured_here
 from spjax.contexts import ContextDistribution
 from spjax.envs.base import Env, EnvState
-from spjax.runs.read import read_summary
 from spjax.runs.results import Record, write_records_beside
 from spjax.training.config import RunConfig
 
@@ -146,16 +145,6 @@ def compiled_rejax(config: RunConfig) -> tuple[Callable[[], None], float]:
     return lambda: jax.block_until_ready(train(keys)), seconds
 
 
-def train_ours(config: RunConfig) -> tuple[float, float]:
-    """Returns the seconds of a training without what compiled, and those."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = spjax.train(config, Path(folder) / "run", progress=False)
-        summary = read_summary(run)
-    assert summary is not None
-    assert summary.wall_seconds is not None
-    return summary.wall_seconds - summary.compile_seconds, summary.compile_seconds
-
-
 def compare(seeds: int, iterations: int, turns: int, command: str) -> list[Record]:
     """Returns the records of one number of seeds."""
     config = dataclasses.replace(
@@ -166,9 +155,9 @@ def compare(seeds: int, iterations: int, turns: int, command: str) -> list[Recor
     peer, peer_compiles = compiled_rejax(config)
     ours, theirs, compiles = [], [], []
     for _ in range(turns):
-        seconds, of_these_compiling = train_ours(config)
-        ours.append(seconds)
-        compiles.append(of_these_compiling)
+        wall, compiling = run_ours("ppo", iterations, seeds)
+        ours.append(wall - compiling)
+        compiles.append(compiling)
         start = time.perf_counter()
         peer()
         theirs.append(time.perf_counter() - start)

@@ -11,7 +11,7 @@ from benchmarks.study import (
     config_of,
     count_of,
     halved,
-    halving_records,
+    halving_outcomes,
 )
 from spjax.training.halving import Halving
 
@@ -60,19 +60,14 @@ def test_only_the_seeds_that_choose_are_looked_at():
 
 def test_who_pays_late_is_lost_by_an_early_rung_and_kept_by_a_later_one():
     grid = curves((1.0, 0.0), (2.0, 0.0), (3.0, 0.0), (4.0, 9.0))
-    records = {
-        record["metric"]: record["values"]
-        for record in halving_records(
-            grid, command="", env="point-mass-3d", iterations=400
-        )
-    }
+    found = halving_outcomes(grid)
     loss, share = (
         "return below the whole grid's choice",
         "share of the grid's iterations",
     )
-    assert records[f"halving every 50: {loss}"] == [1.0] * 4
-    assert records[f"halving every 200: {loss}"] == [0.0] * 4
-    assert records[f"halving every 200: {share}"] == [0.75] * 4
+    assert found[f"halving every 50: {loss}"] == [1.0] * 4
+    assert found[f"halving every 200: {loss}"] == [0.0] * 4
+    assert found[f"halving every 200: {share}"] == [0.75] * 4
 
 
 def test_runs_are_counted_once_whatever_is_measured_of_them():

@@ -1,6 +1,11 @@
 """What a run of the peer took, as text and as the values of records."""
 
 import dataclasses
+import tempfile
+from pathlib import Path
+
+import spjax
+from spjax.runs.read import load_run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,3 +64,18 @@ def metric_names(peer_iterations: int, iterations: int) -> tuple[str, str, str]:
         f"stable-baselines3 alone: {what}",
         f"ratio{basis}",
     )
+
+
+def run_ours(name: str, iterations: int, num_seeds: int) -> tuple[float, float]:
+    """Trains a sweep of ``spjax`` and returns its wall seconds, everything included, and of these the compile seconds."""
+    config = dataclasses.replace(
+        spjax.preset("point-mass-3d", agent=name),
+        seeds=tuple(range(1, num_seeds + 1)),
+        num_iterations=iterations,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        summary = load_run(
+            spjax.train(config, Path(folder) / "run", progress=False)
+        ).summary
+    assert summary is not None
+    return summary.wall_seconds, summary.compile_seconds
